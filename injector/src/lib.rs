@@ -1,1 +1,32 @@
-//! Outrigger.
+//! Outrigger makes a Kubernetes namespace a service mesh with one label.
+//!
+//! The modules up to `yaml` are a pure core: no runtime, no sockets, no files, no clock, no
+//! environment. `cli` and `server` are thin shells around it.
+
+pub mod cache;
+pub mod check;
+#[cfg(feature = "cli")]
+pub mod cli;
+pub mod config;
+pub mod conflicts;
+pub mod context;
+pub mod decision;
+pub mod error;
+pub mod inject;
+pub mod manifest;
+pub mod names;
+pub mod namespace;
+pub mod overlay;
+pub mod patch;
+pub mod pod;
+pub mod rendered;
+pub mod requirements;
+pub mod review;
+mod samples;
+pub mod settings;
+pub mod status;
+pub mod template;
+pub mod uninject;
+pub mod validate;
+pub mod workload;
+pub mod yaml;

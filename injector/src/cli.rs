@@ -1,0 +1,127 @@
+//! The command line. One file a command; this one holds what they share.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod check;
+mod docs;
+mod explain;
+mod inject;
+mod input;
+mod report;
+mod review;
+mod serve;
+mod templates;
+
+pub use input::load_injector;
+
+/// Makes a Kubernetes namespace a service mesh with one label.
+#[derive(Debug, Parser)]
+#[command(name = "outrigger", version, max_term_width = 100)]
+#[command(after_help = "Examples:
+  outrigger inject -f app.yaml | kubectl apply -f -
+  outrigger explain -f app.yaml
+  kubectl get deployment web -o yaml | outrigger inject -f -
+  outrigger serve")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answer the webhooks of an API server.
+    Serve,
+    /// Add the proxy to the pods of manifests.
+    Inject(inject::InjectArgs),
+    /// Remove the proxy from the pods of manifests, exactly.
+    Uninject(inject::UninjectArgs),
+    /// Check the pods of manifests as the validating webhook would.
+    Check(check::CheckArgs),
+    /// Say for each workload what would be done, and where each setting came from.
+    Explain(explain::ExplainArgs),
+    /// Answer one AdmissionReview: from standard input to standard output.
+    Review(review::ReviewArgs),
+    /// Show the templates and check one's own.
+    Templates(templates::TemplatesArgs),
+    /// Print the reference of settings and configuration.
+    Docs(docs::DocsArgs),
+    /// Print completions for a shell.
+    ///
+    /// Example: outrigger completions bash > /etc/bash_completion.d/outrigger
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What a command ended with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// All went well.
+    Success,
+    /// A pod was refused or broke a rule.
+    Denied,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Success => Self::SUCCESS,
+            Status::Denied => Self::from(1),
+        }
+    }
+}
+
+/// The exit code of wrong usage and of input that cannot be read.
+pub const UNREADABLE: u8 = 2;
+
+/// Parses the command line and runs the command.
+///
+/// # Errors
+/// Input that cannot be read, or a configuration that cannot be used.
+pub fn run() -> anyhow::Result<Status> {
+    match Cli::parse().command {
+        Command::Serve => serve::run(),
+        Command::Inject(args) => inject::run(&args),
+        Command::Uninject(args) => inject::run_reverse(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Review(args) => review::run(&args),
+        Command::Templates(args) => templates::run(&args),
+        Command::Docs(args) => docs::run(&args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(
+                shell,
+                &mut <Cli as clap::CommandFactory>::command(),
+                "outrigger",
+                &mut script,
+            );
+            print(&script)
+        }
+    }
+}
+
+/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+fn print(bytes: &[u8]) -> anyhow::Result<Status> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(Status::Success),
+    }
+}
+
+/// Prints an error with its causes to standard error, in colour on a terminal without `NO_COLOR`.
+pub fn print_error(error: &anyhow::Error) {
+    let mut err = anstream::stderr().lock();
+    // Nothing can be said when standard error is gone.
+    let _ = writeln!(err, "{}error:{} {error:#}", report::RED, report::RESET);
+}
+
+/// Whether standard input is a terminal, where a command without `-f` would wait for ever.
+fn stdin_is_terminal() -> bool {
+    std::io::stdin().is_terminal()
+}

@@ -1,0 +1,5 @@
+//! `outrigger serve`.
+use super::Status;
+pub(super) fn run() -> anyhow::Result<Status> {
+    anyhow::bail!("merge")
+}

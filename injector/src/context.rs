@@ -1,0 +1,217 @@
+//! `RenderContext`: all that a template can see. Every value in it is typed, allow-listed or made here.
+
+use serde::Serialize;
+
+use crate::names;
+use crate::settings::quantity::Quantity;
+use crate::settings::values::{LogLevel, Protocol};
+
+mod build;
+mod inbound;
+mod outbound;
+mod redirect;
+#[cfg(test)]
+mod tests;
+
+pub use build::build;
+pub use redirect::SERVER_FIRST_PORTS;
+
+/// What a template is rendered with. Optional values are present as null, since strict rendering
+/// refuses a name that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RenderContext {
+    /// The pod.
+    pub pod: PodContext,
+    /// The proxy's container.
+    pub proxy: ProxyContext,
+    /// The redirecting init container; null with explicit traffic.
+    pub redirect: Option<RedirectContext>,
+    /// The application's ports that are served through the proxy.
+    pub inbound: Vec<InboundContext>,
+    /// The services that are called through the proxy.
+    pub upstreams: Vec<UpstreamContext>,
+    /// mTLS; null where the template has none.
+    pub tls: Option<TlsContext>,
+    /// The DNS server of the upstreams' names; null where there are no upstreams.
+    pub resolver: Option<String>,
+    /// The families on which the proxy listens.
+    pub listen: Listen,
+}
+
+/// The pod, as far as templates need it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodContext {
+    /// The namespace of the request.
+    pub namespace: String,
+    /// The ServiceAccount; null where its name is none.
+    pub service_account: Option<String>,
+}
+
+/// The proxy's container.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyContext {
+    /// The image.
+    pub image: String,
+    /// The uid.
+    pub uid: i64,
+    /// Whether it is a native sidecar.
+    pub native: bool,
+    /// Whether it stands at the end of `spec.containers`.
+    pub last: bool,
+    /// The CPU request.
+    pub cpu_request: Quantity,
+    /// The CPU limit.
+    pub cpu_limit: Quantity,
+    /// The memory request.
+    pub memory_request: Quantity,
+    /// The memory limit.
+    pub memory_limit: Quantity,
+    /// The level of the error log.
+    pub log_level: LogLevel,
+    /// The port of the health and status pages.
+    pub health_port: u16,
+    /// The same port as `/proc/net/tcp` writes it.
+    pub health_port_hex: String,
+    /// Seconds to wait before an ordinary container's nginx begins to stop, while the application drains.
+    pub pre_stop_seconds: String,
+    /// Seconds that nginx gives to requests in flight once it stops.
+    pub shutdown_seconds: i64,
+}
+
+/// The redirecting init container.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RedirectContext {
+    /// The image.
+    pub image: String,
+    /// The arguments of `outrigger`.
+    pub args: Vec<String>,
+}
+
+/// A port of the application.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InboundContext {
+    /// The application's port.
+    pub port: u16,
+    /// The proxy's port for it.
+    pub listen: u16,
+    /// The loopback port on which TLS is ended.
+    pub tls_listen: u16,
+    /// The loopback port of plain requests to an mTLS proxy.
+    pub plain_listen: u16,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Whether nginx's http module serves it.
+    pub http: bool,
+    /// Whether it is HTTP/2 without TLS.
+    pub http2: bool,
+    /// The paths of the kubelet's HTTP probes of this port.
+    pub probe_paths: Vec<String>,
+}
+
+/// A service that is called.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpstreamContext {
+    /// The name of the block in nginx.conf.
+    pub id: String,
+    /// The proxy's port for it.
+    pub listen: u16,
+    /// Whether nginx's http module serves it.
+    pub http: bool,
+    /// Whether gRPC is spoken.
+    pub grpc: bool,
+    /// Whether it is called with the mesh's certificate.
+    pub tls: bool,
+    /// Whether a plain call is tried where no TLS handshake was completed.
+    pub fallback: bool,
+    /// Whether requests are shared between several targets.
+    pub split: bool,
+    /// The services; the first takes what the others leave.
+    pub targets: Vec<TargetContext>,
+    /// How long an answer may take; null: nginx's default.
+    pub timeout: Option<String>,
+    /// How often an idempotent request is tried; null: once.
+    pub tries: Option<u8>,
+}
+
+/// One service of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetContext {
+    /// The name of its block in nginx.conf.
+    pub id: String,
+    /// DNS name and port.
+    pub address: String,
+    /// The lines of its servers: as many as there are tries, since nginx tries a server once.
+    pub attempts: Vec<u8>,
+    /// The name that its certificate must hold.
+    pub server_name: String,
+    /// Its share in percent; null for the first.
+    pub weight: Option<u8>,
+    /// Failures after which an endpoint is left out.
+    pub max_fails: u16,
+    /// How long an endpoint is left out, as nginx's parameter.
+    pub fail_timeout: String,
+    /// How it is called.
+    pub url: String,
+    /// How it is called in plain.
+    pub plain_url: String,
+}
+
+/// mTLS.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TlsContext {
+    /// Whether plain callers are refused.
+    pub strict: bool,
+    /// The trust domain.
+    pub trust_domain: String,
+    /// The names that a meshed caller asks for.
+    pub server_names: String,
+    /// A TLS Secret; null: a pod certificate.
+    pub secret: Option<String>,
+    /// The signer of pod certificates.
+    pub signer: &'static str,
+    /// The file with the certificate chain.
+    pub certificate_file: &'static str,
+    /// The file with the key.
+    pub key_file: &'static str,
+    /// The file with the mesh's root certificates.
+    pub ca_file: &'static str,
+    /// Whether only the callers of `allowFrom` are served. (A list alone would not tell: an empty
+    /// one admits nobody.)
+    pub restricted: bool,
+    /// The callers that are served, as their certificates' subjects.
+    pub allow_from: Vec<String>,
+}
+
+/// The families on which the proxy listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listen {
+    /// IPv4.
+    pub ipv4: bool,
+    /// IPv6.
+    pub ipv6: bool,
+}
+
+impl RenderContext {
+    /// Every TCP port on which the rendered nginx listens.
+    #[must_use]
+    pub fn ports(&self) -> Vec<u16> {
+        let inbound = self.inbound.iter().flat_map(|port| match self.tls {
+            Some(_) => vec![port.listen, port.tls_listen, port.plain_listen],
+            None => vec![port.listen],
+        });
+        let health = std::iter::once(names::HEALTH_PORT);
+        health
+            .chain(inbound)
+            .chain(self.upstreams.iter().map(|u| u.listen))
+            .collect()
+    }
+}

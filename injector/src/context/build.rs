@@ -1,0 +1,174 @@
+//! Settings and pod → context.
+
+use super::{Listen, PodContext, ProxyContext, RenderContext, TlsContext, inbound, outbound, redirect};
+use crate::names;
+use crate::pod::PodView;
+use crate::settings::Settings;
+use crate::settings::values::{DnsName, IdentityPattern, IpFamilies, Mtls, Position, Traffic};
+
+const IDENTITY_DIR: &str = "/var/run/outrigger/identity";
+
+/// The files of the identity volume: certificate, key and roots. A pod certificate's bundle holds
+/// key and chain in one file, as the kubelet writes it (KEP-4317).
+const POD_CERTIFICATE_FILES: [&str; 3] = [
+    "/var/run/outrigger/identity/bundle.pem",
+    "/var/run/outrigger/identity/bundle.pem",
+    "/var/run/outrigger/identity/ca.pem",
+];
+const SECRET_FILES: [&str; 3] = [
+    "/var/run/outrigger/identity/tls.crt",
+    "/var/run/outrigger/identity/tls.key",
+    "/var/run/outrigger/identity/ca.crt",
+];
+
+/// What to render for a pod in `namespace`, and what its owner should know.
+///
+/// # Errors
+/// A sentence for each thing that the settings and the pod cannot have together.
+pub fn build(
+    namespace: &str,
+    pod: &PodView<'_>,
+    settings: &Settings,
+    mtls: bool,
+) -> Result<(RenderContext, Vec<String>), Vec<String>> {
+    debug_assert!(
+        POD_CERTIFICATE_FILES
+            .iter()
+            .chain(&SECRET_FILES)
+            .all(|f| f.starts_with(IDENTITY_DIR))
+    );
+    let tls = mtls.then(|| tls(settings));
+    let mut warnings = Vec::new();
+    let inbound = inbound::ports(pod, settings, tls.as_ref(), &mut warnings);
+    let upstreams = outbound::upstreams(namespace, settings, tls.as_ref(), &mut warnings);
+    let (Ok(inbound), Ok(upstreams)) = (&inbound, &upstreams) else {
+        return Err([inbound.err(), upstreams.err()].into_iter().flatten().collect());
+    };
+    let context = RenderContext {
+        pod: pod_context(namespace, pod),
+        proxy: proxy(pod, settings),
+        redirect: redirect::context(pod, settings, inbound, upstreams, tls.as_ref(), &mut warnings),
+        resolver: (!upstreams.is_empty()).then(|| text(settings.resolver.as_ref())),
+        inbound: inbound.clone(),
+        upstreams: upstreams.clone(),
+        tls,
+        listen: listen(settings),
+    };
+    Ok((context, warnings))
+}
+
+/// The text of a setting that has a built-in default.
+pub(super) fn text<T: ToString>(value: Option<&T>) -> String {
+    value.map(T::to_string).unwrap_or_default()
+}
+
+fn pod_context(namespace: &str, pod: &PodView<'_>) -> PodContext {
+    let service_account = pod
+        .service_account()
+        .parse::<DnsName>()
+        .ok()
+        .map(|name| name.to_string());
+    PodContext {
+        namespace: namespace.to_owned(),
+        service_account,
+    }
+}
+
+/// Where the proxy stands: jobs must end, so theirs is native unless they say otherwise.
+fn position(pod: &PodView<'_>, settings: &Settings) -> Position {
+    let default = if pod.runs_to_completion() {
+        Position::Native
+    } else {
+        Position::First
+    };
+    settings.position.unwrap_or(default)
+}
+
+fn proxy(pod: &PodView<'_>, settings: &Settings) -> ProxyContext {
+    let position = position(pod, settings);
+    let native = position == Position::Native;
+    let (pre_stop_seconds, shutdown_seconds) = stopping(pod, native);
+    let quantity = |q: &Option<_>| q.clone().expect("the table has a default for every quantity");
+    ProxyContext {
+        image: text(settings.proxy_image.as_ref()),
+        uid: names::PROXY_UID,
+        native,
+        last: position == Position::Last,
+        cpu_request: quantity(&settings.proxy_cpu_request),
+        cpu_limit: quantity(&settings.proxy_cpu_limit),
+        memory_request: quantity(&settings.proxy_memory_request),
+        memory_limit: quantity(&settings.proxy_memory_limit),
+        log_level: settings
+            .proxy_log_level
+            .expect("the table has a default for the log level"),
+        health_port: names::HEALTH_PORT,
+        health_port_hex: format!("{:04X}", names::HEALTH_PORT),
+        pre_stop_seconds: pre_stop_seconds.to_string(),
+        shutdown_seconds,
+    }
+}
+
+/// How the grace period is shared out. The kubelet stops an ordinary container together with the
+/// application, so nginx waits first and then finishes what is in flight, all before SIGKILL; a
+/// native sidecar is stopped after the application anyway.
+fn stopping(pod: &PodView<'_>, native: bool) -> (i64, i64) {
+    const DEFAULT_GRACE: i64 = 30;
+    const MOST_WAIT: i64 = 15;
+    let grace = pod
+        .spec
+        .as_ref()
+        .and_then(|s| s.termination_grace_period_seconds)
+        .unwrap_or(DEFAULT_GRACE);
+    let grace = grace.clamp(1, 86_400);
+    let wait = if native { 0 } else { (grace / 2).min(MOST_WAIT) };
+    (wait, (grace - wait - 1).max(1))
+}
+
+fn tls(settings: &Settings) -> TlsContext {
+    let trust_domain = text(settings.trust_domain.as_ref());
+    let secret = settings.identity_secret.as_ref().map(ToString::to_string);
+    let [certificate_file, key_file, ca_file] = if secret.is_some() {
+        SECRET_FILES
+    } else {
+        POD_CERTIFICATE_FILES
+    };
+    let allowed = settings.allow_from.iter().flat_map(|list| &list.0);
+    TlsContext {
+        strict: settings.mtls == Some(Mtls::Strict),
+        server_names: format!("*.{trust_domain}"),
+        restricted: settings.allow_from.is_some(),
+        allow_from: allowed.map(|identity| subject(identity, &trust_domain)).collect(),
+        trust_domain,
+        secret,
+        signer: names::SIGNER,
+        certificate_file,
+        key_file,
+        ca_file,
+    }
+}
+
+/// A caller as nginx's map matches it: the subject of the leaf in the order of RFC 2253, which is
+/// the reverse of the certificate's; `*` is a pattern over one attribute.
+fn subject(identity: &IdentityPattern, trust_domain: &str) -> String {
+    let namespace = identity.namespace.as_str();
+    match &identity.service_account {
+        Some(account) => format!("O={trust_domain},OU={namespace},CN={account}"),
+        None => {
+            let domain = trust_domain.replace('.', r"\.");
+            format!(r"~^O={domain},OU={namespace},CN=[a-z0-9.-]+\z")
+        }
+    }
+}
+
+fn listen(settings: &Settings) -> Listen {
+    let families = settings.ip_families.unwrap_or(IpFamilies::Dual);
+    Listen {
+        ipv4: families != IpFamilies::Ipv6,
+        ipv6: families != IpFamilies::Ipv4,
+    }
+}
+
+/// Whether traffic is redirected.
+pub(super) fn redirects(settings: &Settings) -> bool {
+    settings.traffic != Some(Traffic::Explicit)
+}

@@ -1,0 +1,69 @@
+//! The redirecting init container and its arguments.
+
+use super::build::{redirects, text};
+use super::inbound::{is_https, probes_of};
+use super::{InboundContext, RedirectContext, TlsContext, UpstreamContext};
+use crate::names;
+use crate::pod::PodView;
+use crate::settings::Settings;
+use crate::settings::values::Probes;
+
+/// Ports of protocols in which the server speaks first (SMTP, MySQL, and others), by IANA's registry.
+pub const SERVER_FIRST_PORTS: [u16; 7] = [21, 25, 110, 143, 587, 3306, 4444];
+
+/// The init container; none where traffic is explicit.
+pub(super) fn context(
+    pod: &PodView<'_>,
+    settings: &Settings,
+    inbound: &[InboundContext],
+    upstreams: &[UpstreamContext],
+    tls: Option<&TlsContext>,
+    warnings: &mut Vec<String>,
+) -> Option<RedirectContext> {
+    if !redirects(settings) {
+        return None;
+    }
+    let mut args = vec!["redirect".to_owned(), format!("--proxy-uid={}", names::PROXY_UID)];
+    args.extend(inbound.iter().map(|p| format!("--inbound={}:{}", p.port, p.listen)));
+    args.extend(outbound(settings, upstreams));
+    if tls.is_some_and(|tls| tls.strict) {
+        args.extend(node_probes(pod, settings, inbound, warnings));
+    }
+    Some(RedirectContext {
+        image: text(settings.redirect_image.as_ref()),
+        args,
+    })
+}
+
+fn outbound<'u>(settings: &'u Settings, upstreams: &'u [UpstreamContext]) -> impl Iterator<Item = String> + 'u {
+    let excluded = settings.exclude_outbound_ports.as_ref().map_or(&[][..], |list| &list.0);
+    let targets = upstreams
+        .iter()
+        .filter_map(|u| Some((u.listen, &u.targets.first()?.address)));
+    let port = |address: &str| address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    let meshed = targets.filter(move |(_, address)| port(address).is_some_and(|p| !excluded.contains(&p)));
+    meshed.map(|(listen, address)| format!("--outbound={address}:{listen}"))
+}
+
+/// The ports whose TCP, gRPC and HTTPS probes are let through from the node's own addresses.
+fn node_probes(
+    pod: &PodView<'_>,
+    settings: &Settings,
+    inbound: &[InboundContext],
+    warnings: &mut Vec<String>,
+) -> Vec<String> {
+    let probed = inbound.iter().map(|p| p.port).filter(|port| {
+        probes_of(pod, *port)
+            .any(|p| p.tcp_socket.is_some() || p.grpc.is_some() || p.http_get.as_ref().is_some_and(is_https))
+    });
+    if settings.probes == Some(Probes::Node) {
+        return probed.map(|port| format!("--node-probe={port}")).collect();
+    }
+    warnings.extend(probed.map(|port| {
+        format!(
+            "port {port} has a tcp, grpc or https probe, which strict mTLS refuses; see {}",
+            names::PROBES
+        )
+    }));
+    Vec::new()
+}

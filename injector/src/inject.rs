@@ -1,0 +1,362 @@
+//! What Outrigger does to a pod, in a few lines: settings, decision, context, template, overlay, patch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cache::Cache;
+use crate::conflicts::conflicts;
+use crate::context::{self, RenderContext};
+use crate::decision::{Decision, Policy, SkipReason, Subject, decide};
+use crate::error::{Denial, InternalError, MOST_ANNOTATION_BYTES, Outcome};
+use crate::names;
+use crate::overlay::Overlay;
+use crate::patch::Patch;
+use crate::pod::{MapValue, PodError, PodView};
+use crate::rendered::{Piece, Rendered, json_of};
+use crate::requirements::Requirements;
+use crate::settings::values::{Toggle, shown};
+use crate::settings::{Origin, Resolved, SETTINGS, Setting, SettingError};
+use crate::template::{TemplateInfo, TemplateSet};
+
+/// The configured core: decides on pods and makes their patches. It holds no connection and no
+/// file; one is shared by all threads.
+#[derive(Debug)]
+pub struct Injector {
+    policy: Policy,
+    base: Resolved,
+    templates: TemplateSet,
+    requirements: Requirements,
+    cache: Cache,
+    setting_defaults: BTreeMap<String, String>,
+}
+
+/// What an injector is made of.
+#[derive(Debug, Clone, Default)]
+pub struct InjectorOptions {
+    /// Namespaces that are never injected, besides those of Kubernetes.
+    pub excluded_namespaces: Vec<String>,
+    /// Whether pods are injected where neither they nor their namespace say anything.
+    pub inject_by_default: bool,
+    /// The operator's values of settings, by environment variable.
+    pub setting_defaults: BTreeMap<String, String>,
+    /// Templates that are added to the built-in ones or replace them: file name and text.
+    pub templates: Vec<(String, String)>,
+    /// The requirements file; `None`: the built-in check.
+    pub requirements: Option<String>,
+}
+
+/// Why an injector cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Values of settings that mean nothing; all of them.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Settings(Vec<SettingError>),
+    /// A template that cannot be used.
+    #[error("template {0}")]
+    Template(#[from] crate::template::TemplateError),
+    /// A template that fails on a sample pod.
+    #[error("{error} (sample pod: {sample})")]
+    Sample {
+        /// What the sample shows.
+        sample: &'static str,
+        /// What went wrong.
+        #[source]
+        error: Box<InternalError>,
+    },
+    /// A requirements file that cannot be used.
+    #[error("requirements: {0}")]
+    Requirements(#[from] crate::requirements::RequirementsError),
+}
+
+/// What became of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It gets the proxy: the JSON of an RFC 6902 patch.
+    Inject(String),
+    /// It stays as it is.
+    Skip(SkipReason),
+    /// It is refused.
+    Deny(Denial),
+}
+
+/// A verdict and what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Injection {
+    /// What became of the pod.
+    pub verdict: Verdict,
+    /// The row of the decision table, as far as it was reached.
+    pub row: Option<u8>,
+    /// What the user should know besides.
+    pub warnings: Vec<String>,
+}
+
+impl Injector {
+    /// Checks everything that can be checked before the first pod.
+    ///
+    /// # Errors
+    /// A setting, template or requirements file that cannot be used.
+    pub fn new(options: InjectorOptions) -> Result<Self, SetupError> {
+        let InjectorOptions {
+            excluded_namespaces,
+            inject_by_default,
+            setting_defaults,
+            templates,
+            requirements,
+        } = options;
+        let variables: Vec<(&str, String)> = SETTINGS
+            .iter()
+            .map(|row| (row.key, names::variable_of(row.key)))
+            .collect();
+        let configured = variables
+            .iter()
+            .filter_map(|(key, variable)| Some((*key, setting_defaults.get(variable)?.as_str())));
+        let default = if inject_by_default {
+            Toggle::Enabled
+        } else {
+            Toggle::Disabled
+        };
+        let injector = Self {
+            policy: Policy {
+                excluded_namespaces,
+                default,
+            },
+            base: Resolved::base(configured).map_err(SetupError::Settings)?,
+            templates: TemplateSet::new(templates)?,
+            requirements: requirements
+                .map_or_else(|| Ok(Requirements::default()), |text| Requirements::parse(&text))?,
+            cache: Cache::default(),
+            setting_defaults,
+        };
+        injector.check_base_template()?;
+        crate::samples::check(&injector)?;
+        Ok(injector)
+    }
+
+    fn check_base_template(&self) -> Result<(), SetupError> {
+        self.template(&self.base)
+            .map(|_| ())
+            .map_err(|error| SetupError::Settings(vec![error]))
+    }
+
+    /// The templates.
+    #[must_use]
+    pub const fn templates(&self) -> &TemplateSet {
+        &self.templates
+    }
+
+    /// The requirements.
+    #[must_use]
+    pub const fn requirements(&self) -> &Requirements {
+        &self.requirements
+    }
+
+    /// The operator's part of the decision.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The settings before any annotation.
+    #[must_use]
+    pub const fn base(&self) -> &Resolved {
+        &self.base
+    }
+
+    /// Decides on a pod and makes its patch.
+    ///
+    /// # Errors
+    /// A template that fails on this pod, though it passed the samples.
+    pub fn inject(&self, subject: Subject<'_, '_>) -> Result<Injection, InternalError> {
+        let Decision {
+            row,
+            skip,
+            mut warnings,
+        } = match decide(subject, &self.policy) {
+            Ok(decision) => decision,
+            Err(errors) => return Ok(Injection::denied(Denial::Settings(errors), None)),
+        };
+        if let Some(reason) = skip {
+            return Ok(Injection {
+                verdict: Verdict::Skip(reason),
+                row: Some(row),
+                warnings,
+            });
+        }
+        match self.patch(subject, &mut warnings)? {
+            Ok(patch) => Ok(Injection {
+                verdict: Verdict::Inject(patch),
+                row: Some(row),
+                warnings,
+            }),
+            Err(denial) => {
+                let row = if matches!(denial, Denial::Conflicts(_)) {
+                    11
+                } else {
+                    row
+                };
+                Ok(Injection {
+                    warnings,
+                    ..Injection::denied(denial, Some(row))
+                })
+            }
+        }
+    }
+
+    fn patch(
+        &self,
+        subject: Subject<'_, '_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Result<String, Denial>, InternalError> {
+        let pod = subject.pod;
+        let (template, context) = match self.context(subject, warnings) {
+            Ok(made) => made,
+            Err(denial) => return Ok(Err(denial)),
+        };
+        let rendered = self.cache.get_or_make(template.name.as_str(), context, |context| {
+            self.render(template, context)
+        })?;
+        let conflicts = conflicts(pod, &rendered);
+        if !conflicts.is_empty() {
+            return Ok(Err(Denial::Conflicts(conflicts)));
+        }
+        let defaults: Vec<Piece> = self
+            .requirements
+            .defaults(pod.labels())
+            .map(|(key, value)| Piece {
+                name: key.to_owned(),
+                json: json_of(value),
+            })
+            .collect();
+        let patch = Patch::new(pod, &rendered, &defaults);
+        let bytes = patch.annotation_bytes() + annotation_bytes(pod);
+        if bytes > MOST_ANNOTATION_BYTES {
+            return Ok(Err(Denial::TooLarge { bytes }));
+        }
+        Ok(Ok(patch.to_json()))
+    }
+
+    /// What a pod's template is rendered with.
+    fn context(
+        &self,
+        subject: Subject<'_, '_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(&TemplateInfo, RenderContext), Denial> {
+        if subject.pod.containers().is_empty() {
+            let error = PodError {
+                path: "spec.containers".to_owned(),
+                message: "missing or empty".to_owned(),
+            };
+            return Err(Denial::Pod(error));
+        }
+        let resolved = self.settings(subject).map_err(Denial::Settings)?;
+        let template = self
+            .template(&resolved)
+            .map_err(|error| Denial::Settings(vec![error]))?;
+        let (context, more) = context::build(subject.namespace, subject.pod, &resolved.settings, template.mtls)
+            .map_err(Denial::Combination)?;
+        warnings.extend(resolved.warnings);
+        warnings.extend(more);
+        Ok((template, context))
+    }
+
+    /// The settings of a pod, each with its origin.
+    ///
+    /// # Errors
+    /// Every value that does not parse.
+    pub fn settings(&self, subject: Subject<'_, '_>) -> Result<Resolved, Vec<SettingError>> {
+        self.base.overlaid(subject.info, subject.pod)
+    }
+
+    /// The text of a setting's value, where `origin` says that it stands.
+    #[must_use]
+    pub fn value_text(&self, subject: Subject<'_, '_>, row: &Setting, origin: Origin) -> Option<String> {
+        let text = match origin {
+            Origin::Pod => subject.pod.annotations().get(row.key),
+            Origin::Namespace => subject.info.annotations.get(row.key).map(String::as_str),
+            Origin::Configuration => self
+                .setting_defaults
+                .get(&names::variable_of(row.key))
+                .map(String::as_str),
+            Origin::BuiltIn => Some(row.default).filter(|text| !text.is_empty()),
+            Origin::NamespaceLabel | Origin::PodLabel => None,
+        };
+        text.map(shown)
+    }
+
+    fn template(&self, resolved: &Resolved) -> Result<&TemplateInfo, SettingError> {
+        let name = resolved
+            .settings
+            .template
+            .as_ref()
+            .expect("the table has a default for the template")
+            .as_str();
+        self.templates.get(name).ok_or_else(|| SettingError {
+            origin: resolved.origin_of(names::TEMPLATE),
+            key: names::TEMPLATE.to_owned(),
+            value: shown(name),
+            reason: format!("no such template; there are: {}", self.template_names().join(", ")),
+        })
+    }
+
+    fn template_names(&self) -> Vec<&str> {
+        self.templates.iter().map(|info| info.name.as_str()).collect()
+    }
+
+    /// Renders a template and reads what it gave.
+    ///
+    /// # Errors
+    /// It cannot be rendered, or gave no overlay.
+    pub fn render(&self, template: &TemplateInfo, context: &RenderContext) -> Result<Arc<Rendered>, InternalError> {
+        let text = self.templates.render(template, context)?;
+        let overlay = Overlay::parse(&text).map_err(|source| InternalError::Overlay {
+            file: template.file.clone(),
+            source: Box::new(source),
+        })?;
+        Ok(Arc::new(Rendered::new(&template.name, &overlay, context)))
+    }
+}
+
+impl Injection {
+    fn denied(denial: Denial, row: Option<u8>) -> Self {
+        Self {
+            verdict: Verdict::Deny(denial),
+            row,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// A pod that could not even be read.
+    #[must_use]
+    pub fn unreadable(error: PodError) -> Self {
+        Self::denied(Denial::Pod(error), None)
+    }
+
+    /// The stable word.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match &self.verdict {
+            Verdict::Inject(_) => Outcome::INJECTED,
+            Verdict::Skip(reason) => (*reason).into(),
+            Verdict::Deny(denial) => denial.into(),
+        }
+    }
+}
+
+impl Resolved {
+    /// Where the value of the setting `key` came from.
+    #[must_use]
+    pub fn origin_of(&self, key: &str) -> Origin {
+        SETTINGS
+            .iter()
+            .position(|row| row.key == key)
+            .map_or(Origin::BuiltIn, |i| self.origins[i])
+    }
+}
+
+fn annotation_bytes(pod: &PodView<'_>) -> usize {
+    let size = |(key, value): (&str, &MapValue<'_>)| match value {
+        MapValue::Text(text) => key.len() + text.len(),
+        MapValue::Null | MapValue::Other(_) => key.len(),
+    };
+    pod.annotations().iter().map(size).sum()
+}

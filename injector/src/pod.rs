@@ -1,0 +1,414 @@
+//! `PodView`: the few fields of a raw pod that decisions and patches read.
+//!
+//! It borrows from the bytes of the request, knows nothing of the rest of the pod and is never
+//! written back, so fields that this program has never heard of survive. `null` means absent
+//! everywhere, as it does for the API server.
+
+use std::borrow::Cow;
+
+mod read;
+
+/// A pod, or the template of one.
+#[derive(Debug, Default, serde::Deserialize)]
+pub struct PodView<'a> {
+    /// `metadata`: `None` when absent or null.
+    #[serde(borrow, default)]
+    pub metadata: Option<Metadata<'a>>,
+    /// `spec`: `None` when absent or null.
+    #[serde(borrow, default)]
+    pub spec: Option<Spec<'a>>,
+}
+
+/// The part of ObjectMeta that is read.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata<'a> {
+    /// The name; empty while only `generateName` is set.
+    #[serde(borrow, default)]
+    pub name: Option<Text<'a>>,
+    /// The prefix from which the API server makes the name.
+    #[serde(borrow, default)]
+    pub generate_name: Option<Text<'a>>,
+    /// The labels.
+    #[serde(borrow, default)]
+    pub labels: Field<StringMap<'a>>,
+    /// The annotations.
+    #[serde(borrow, default)]
+    pub annotations: Field<StringMap<'a>>,
+}
+
+/// The part of PodSpec that is read.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec<'a> {
+    /// The ordinary containers.
+    #[serde(borrow, default)]
+    pub containers: Field<Vec<ContainerView<'a>>>,
+    /// The init containers.
+    #[serde(borrow, default)]
+    pub init_containers: Field<Vec<ContainerView<'a>>>,
+    /// The ephemeral containers.
+    #[serde(borrow, default)]
+    pub ephemeral_containers: Field<Vec<ContainerView<'a>>>,
+    /// The volumes.
+    #[serde(borrow, default)]
+    pub volumes: Field<Vec<Named<'a>>>,
+    /// Whether the pod shares the node's network.
+    #[serde(default)]
+    pub host_network: Option<bool>,
+    /// The operating system the pod says it needs.
+    #[serde(borrow, default)]
+    pub os: Option<Named<'a>>,
+    /// The labels the node must have.
+    #[serde(borrow, default)]
+    pub node_selector: Option<StringMap<'a>>,
+    /// What happens when a container ends: `Always`, `OnFailure`, `Never`.
+    #[serde(borrow, default)]
+    pub restart_policy: Option<Text<'a>>,
+    /// The pod's identity; absent means `default`.
+    #[serde(borrow, default)]
+    pub service_account_name: Option<Text<'a>>,
+    /// The security context of all containers that have none of their own.
+    #[serde(default)]
+    pub security_context: Option<SecurityContext>,
+    /// Seconds between SIGTERM and SIGKILL; absent means 30.
+    #[serde(default)]
+    pub termination_grace_period_seconds: Option<i64>,
+}
+
+/// The part of Container that is read.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerView<'a> {
+    /// The name.
+    #[serde(borrow, default)]
+    pub name: Option<Text<'a>>,
+    /// The declared ports.
+    #[serde(borrow, default)]
+    pub ports: Option<Vec<Port<'a>>>,
+    /// `Always` on an init container makes it a native sidecar (KEP-753).
+    #[serde(borrow, default)]
+    pub restart_policy: Option<Text<'a>>,
+    /// The container's own security context.
+    #[serde(default)]
+    pub security_context: Option<SecurityContext>,
+    /// The kubelet's checks.
+    #[serde(borrow, default)]
+    pub liveness_probe: Option<Probe<'a>>,
+    /// The kubelet's checks.
+    #[serde(borrow, default)]
+    pub readiness_probe: Option<Probe<'a>>,
+    /// The kubelet's checks.
+    #[serde(borrow, default)]
+    pub startup_probe: Option<Probe<'a>>,
+}
+
+/// A declared container port.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Port<'a> {
+    /// The name, whose prefix tells the protocol.
+    #[serde(borrow, default)]
+    pub name: Option<Text<'a>>,
+    /// The number; checked by its users, since the API server checks after us.
+    #[serde(default)]
+    pub container_port: Option<i64>,
+    /// `TCP` (also when absent), `UDP` or `SCTP`.
+    #[serde(borrow, default)]
+    pub protocol: Option<Text<'a>>,
+}
+
+/// A kubelet probe, as far as it reaches the network.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Probe<'a> {
+    /// GET over HTTP or HTTPS.
+    #[serde(borrow, default)]
+    pub http_get: Option<ProbeTarget<'a>>,
+    /// A TCP connection.
+    #[serde(borrow, default)]
+    pub tcp_socket: Option<ProbeTarget<'a>>,
+    /// The gRPC health service.
+    #[serde(borrow, default)]
+    pub grpc: Option<ProbeTarget<'a>>,
+}
+
+/// Where a probe goes.
+#[derive(Debug, Default, serde::Deserialize)]
+pub struct ProbeTarget<'a> {
+    /// A number or the name of a container port.
+    #[serde(borrow, default)]
+    pub port: Option<PortRef<'a>>,
+    /// The path of an HTTP probe.
+    #[serde(borrow, default)]
+    pub path: Option<Text<'a>>,
+    /// `HTTP` (also when absent) or `HTTPS`.
+    #[serde(borrow, default)]
+    pub scheme: Option<Text<'a>>,
+}
+
+/// The part of SecurityContext that is read.
+#[derive(Debug, Default, Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SecurityContext {
+    /// The uid.
+    #[serde(default)]
+    pub run_as_user: Option<i64>,
+}
+
+/// An object of which only the name matters.
+#[derive(Debug, Default, serde::Deserialize)]
+pub struct Named<'a> {
+    /// The name.
+    #[serde(borrow, default)]
+    pub name: Option<Text<'a>>,
+}
+
+/// A probe's port.
+#[derive(Debug, Clone)]
+pub enum PortRef<'a> {
+    /// By number.
+    Number(i64),
+    /// By the name of a container port.
+    Name(Text<'a>),
+}
+
+/// A string, borrowed where it has no escapes.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Text<'a>(Cow<'a, str>);
+
+/// A field whose absence, null and value call for different patches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Field<T> {
+    /// The key is not there.
+    #[default]
+    Absent,
+    /// The key is there, its value is null.
+    Null,
+    /// The key has a value.
+    Value(T),
+}
+
+/// Labels or annotations, in the order of the input.
+#[derive(Debug, Default, Clone)]
+pub struct StringMap<'a>(Vec<(Text<'a>, MapValue<'a>)>);
+
+static NO_ENTRIES: StringMap<'static> = StringMap(Vec::new());
+
+/// The value of a label or annotation: a string, or what should have been one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MapValue<'a> {
+    /// A string.
+    Text(Text<'a>),
+    /// null, which the API server reads as an empty string and which is taken as absent here.
+    Null,
+    /// A value of another type, which the API server refuses.
+    Other(&'static str),
+}
+
+impl PodView<'_> {
+    /// Reads a pod from JSON.
+    ///
+    /// # Errors
+    /// A field that is read has a wrong type; the message names its path.
+    pub fn from_json(raw: &str) -> Result<PodView<'_>, PodError> {
+        serde_json::from_str(raw).map_err(|_| PodError::locate(raw))
+    }
+}
+
+/// A pod that cannot be read.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[error("{path}: {message}")]
+pub struct PodError {
+    /// The path of the field, such as `spec.containers[0].name`.
+    pub path: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl PodError {
+    /// Reads again, slowly, to find the path of the error.
+    fn locate(raw: &str) -> Self {
+        let mut de = serde_json::Deserializer::from_str(raw);
+        match serde_path_to_error::deserialize::<_, PodView<'_>>(&mut de) {
+            Ok(_) => Self {
+                path: ".".to_owned(),
+                message: "trailing characters after the pod".to_owned(),
+            },
+            Err(error) => Self {
+                path: error.path().to_string(),
+                message: error.inner().to_string(),
+            },
+        }
+    }
+}
+
+impl<'a> PodView<'a> {
+    /// The labels; empty when absent.
+    #[must_use]
+    pub fn labels(&self) -> &StringMap<'a> {
+        self.metadata
+            .as_ref()
+            .and_then(|m| m.labels.value())
+            .unwrap_or(&NO_ENTRIES)
+    }
+
+    /// The annotations; empty when absent.
+    #[must_use]
+    pub fn annotations(&self) -> &StringMap<'a> {
+        self.metadata
+            .as_ref()
+            .and_then(|m| m.annotations.value())
+            .unwrap_or(&NO_ENTRIES)
+    }
+
+    /// The ordinary containers.
+    #[must_use]
+    pub fn containers(&self) -> &[ContainerView<'a>] {
+        self.spec.as_ref().map_or(&[], |s| s.containers.items())
+    }
+
+    /// The init containers.
+    #[must_use]
+    pub fn init_containers(&self) -> &[ContainerView<'a>] {
+        self.spec.as_ref().map_or(&[], |s| s.init_containers.items())
+    }
+
+    /// The volumes.
+    #[must_use]
+    pub fn volumes(&self) -> &[Named<'a>] {
+        self.spec.as_ref().map_or(&[], |s| s.volumes.items())
+    }
+
+    /// Every container of whatever kind.
+    pub fn all_containers(&self) -> impl Iterator<Item = &ContainerView<'a>> {
+        let ephemeral = self.spec.as_ref().map_or(&[][..], |s| s.ephemeral_containers.items());
+        self.init_containers().iter().chain(self.containers()).chain(ephemeral)
+    }
+
+    /// The containers that serve while the pod runs: the ordinary ones and native sidecars.
+    pub fn serving_containers(&self) -> impl Iterator<Item = &ContainerView<'a>> {
+        let sidecars = self.init_containers().iter().filter(|c| c.is_native_sidecar());
+        self.containers().iter().chain(sidecars)
+    }
+
+    /// Whether the pod ends by itself (`restartPolicy` is `Never` or `OnFailure`).
+    #[must_use]
+    pub fn runs_to_completion(&self) -> bool {
+        let policy = self.spec.as_ref().and_then(|s| s.restart_policy.as_deref());
+        matches!(policy, Some("Never" | "OnFailure"))
+    }
+
+    /// The ServiceAccount the pod runs as.
+    #[must_use]
+    pub fn service_account(&self) -> &str {
+        let name = self.spec.as_ref().and_then(|s| s.service_account_name.as_deref());
+        name.filter(|n| !n.is_empty()).unwrap_or("default")
+    }
+
+    /// A name for messages: the name, or `generateName` with a `*` for the part that is not made yet.
+    #[must_use]
+    pub fn display_name(&self) -> String {
+        let Some(meta) = &self.metadata else {
+            return NO_NAME.to_owned();
+        };
+        match (filled(meta.name.as_ref()), filled(meta.generate_name.as_ref())) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(prefix)) => format!("{prefix}*"),
+            (None, None) => NO_NAME.to_owned(),
+        }
+    }
+}
+
+const NO_NAME: &str = "(no name)";
+
+fn filled<'t>(text: Option<&'t Text<'_>>) -> Option<&'t str> {
+    text.map(|t| &**t).filter(|n| !n.is_empty())
+}
+
+impl ContainerView<'_> {
+    /// The name; empty when absent.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    /// Whether an init container runs beside the others (KEP-753).
+    #[must_use]
+    pub fn is_native_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+
+    /// The declared TCP ports that are valid numbers, each with its name.
+    pub fn tcp_ports(&self) -> impl Iterator<Item = (u16, &str)> {
+        self.ports.iter().flatten().filter(|p| p.is_tcp()).filter_map(|p| {
+            let number = u16::try_from(p.container_port?).ok().filter(|n| *n != 0)?;
+            Some((number, p.name.as_deref().unwrap_or_default()))
+        })
+    }
+
+    /// The probes that are set.
+    pub fn probes(&self) -> impl Iterator<Item = &Probe<'_>> {
+        [&self.liveness_probe, &self.readiness_probe, &self.startup_probe]
+            .into_iter()
+            .flatten()
+    }
+}
+
+impl Port<'_> {
+    fn is_tcp(&self) -> bool {
+        matches!(self.protocol.as_deref(), None | Some("" | "TCP"))
+    }
+}
+
+impl<T> Field<T> {
+    /// The value, if there is one.
+    pub const fn value(&self) -> Option<&T> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Absent | Self::Null => None,
+        }
+    }
+}
+
+impl<T> Field<Vec<T>> {
+    /// The items; none when there is no list.
+    pub fn items(&self) -> &[T] {
+        self.value().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl<'a> StringMap<'a> {
+    /// The string under `key`; none when it is absent, null or of another type.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        match self.value(key) {
+            Some(MapValue::Text(text)) => Some(text),
+            Some(MapValue::Null | MapValue::Other(_)) | None => None,
+        }
+    }
+
+    /// Whatever stands under `key`: the last of equal keys, as in the API server.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&MapValue<'a>> {
+        self.0.iter().rev().find(|(k, _)| &**k == key).map(|(_, v)| v)
+    }
+
+    /// Whether `key` is there, whatever its value.
+    #[must_use]
+    pub fn contains(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &MapValue<'a>)> {
+        self.0.iter().map(|(k, v)| (&**k, v))
+    }
+}
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,195 @@
+//! AdmissionReview in, AdmissionReview out (`admission.k8s.io/v1`).
+//!
+//! The structs are our own: those of the kube crate write the patch as a list of numbers.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::pod::Text;
+use crate::settings::values::words;
+
+mod answer;
+mod judge;
+
+pub use answer::Answer;
+
+words! {
+    /// Which webhook is called.
+    Endpoint {
+        /// Injects.
+        Mutate = "mutate",
+        /// Checks.
+        Validate = "validate",
+    }
+}
+
+/// A decoded request, borrowed from the body.
+#[derive(Debug)]
+pub struct Review<'a> {
+    request: Request<'a>,
+}
+
+/// A body that is no review of ours. Over HTTP it is a 400.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// It is not JSON, or a field has a wrong type.
+    #[error("the body is no AdmissionReview in JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is something else.
+    #[error("expected kind AdmissionReview of admission.k8s.io/v1, got kind {kind:?} of {api_version:?}")]
+    OtherKind {
+        /// Its `kind`.
+        kind: String,
+        /// Its `apiVersion`.
+        api_version: String,
+    },
+    /// It is a review in a version that Kubernetes dropped in 1.22.
+    #[error("AdmissionReview {0:?} is not supported: list v1 in the webhook's admissionReviewVersions")]
+    OtherVersion(String),
+    /// It has no request.
+    #[error("the AdmissionReview has no request")]
+    NoRequest,
+    /// The request has no uid.
+    #[error("request.uid is missing or empty")]
+    NoUid,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawReview<'a> {
+    #[serde(borrow, default)]
+    api_version: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    kind: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    request: Option<Request<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request<'a> {
+    #[serde(borrow, default)]
+    uid: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    resource: Option<Resource<'a>>,
+    #[serde(borrow, default)]
+    sub_resource: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    operation: Option<Text<'a>>,
+    #[serde(default)]
+    dry_run: Option<bool>,
+    #[serde(borrow, default)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    old_object: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Resource<'a> {
+    #[serde(borrow, default)]
+    group: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    version: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    resource: Option<Text<'a>>,
+}
+
+const API_VERSION: &str = "admission.k8s.io/v1";
+const KIND: &str = "AdmissionReview";
+
+/// Reads a request's body. Fields that nobody reads may hold anything.
+///
+/// # Errors
+/// The body is no AdmissionReview v1 with a request.
+pub fn decode(body: &[u8]) -> Result<Review<'_>, ReviewError> {
+    let RawReview {
+        api_version,
+        kind,
+        request,
+    } = serde_json::from_slice(body)?;
+    let (kind, version) = (kind.unwrap_or_default(), api_version.unwrap_or_default());
+    if &*kind != KIND {
+        return Err(ReviewError::OtherKind {
+            kind: kind.to_string(),
+            api_version: version.to_string(),
+        });
+    }
+    if &*version != API_VERSION {
+        return Err(ReviewError::OtherVersion(version.to_string()));
+    }
+    let request = request.ok_or(ReviewError::NoRequest)?;
+    if request.uid.as_deref().unwrap_or_default().is_empty() {
+        return Err(ReviewError::NoUid);
+    }
+    Ok(Review { request })
+}
+
+impl<'a> Review<'a> {
+    /// The request's uid.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.request.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The request's namespace; the object's own does not count.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.request.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Whether nothing is to be stored.
+    #[must_use]
+    pub fn dry_run(&self) -> bool {
+        self.request.dry_run.unwrap_or_default()
+    }
+
+    /// Whether the namespace's labels and annotations can matter.
+    #[must_use]
+    pub fn needs_namespace(&self, endpoint: Endpoint) -> bool {
+        match endpoint {
+            Endpoint::Mutate => self.is_pod_create(),
+            Endpoint::Validate => self.is_pod_create() || self.is_pod_update(),
+        }
+    }
+
+    /// The creation of a pod.
+    fn is_pod_create(&self) -> bool {
+        self.is_pods() && self.operation() == "CREATE" && self.sub_resource().is_empty()
+    }
+
+    /// An update that can change a pod's labels: of the pod or of its status.
+    fn is_pod_update(&self) -> bool {
+        self.is_pods() && self.operation() == "UPDATE" && matches!(self.sub_resource(), "" | "status")
+    }
+
+    fn is_pods(&self) -> bool {
+        self.request.resource.as_ref().is_some_and(|resource| {
+            let Resource {
+                group,
+                version,
+                resource,
+            } = resource;
+            group.as_deref().unwrap_or_default().is_empty()
+                && version.as_deref() == Some("v1")
+                && resource.as_deref() == Some("pods")
+        })
+    }
+
+    fn operation(&self) -> &str {
+        self.request.operation.as_deref().unwrap_or_default()
+    }
+
+    fn sub_resource(&self) -> &str {
+        self.request.sub_resource.as_deref().unwrap_or_default()
+    }
+
+    fn object(&self) -> Option<&'a str> {
+        self.request.object.map(RawValue::get).filter(|raw| *raw != "null")
+    }
+
+    fn old_object(&self) -> Option<&'a str> {
+        self.request.old_object.map(RawValue::get).filter(|raw| *raw != "null")
+    }
+}

@@ -1,0 +1,142 @@
+//! The answer's form.
+
+use std::collections::BTreeMap;
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use serde::Serialize;
+
+use super::{API_VERSION, KIND};
+use crate::error::{Denial, Outcome};
+use crate::rendered::json_of;
+
+/// An answer, complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The AdmissionReview, as JSON.
+    pub body: Vec<u8>,
+    /// What became of the request.
+    pub outcome: Outcome,
+    /// The pod's name for logs: the name, or `generateName` and a `*`.
+    pub pod: String,
+    /// The sentence of a denial, or the warnings.
+    pub message: Option<String>,
+}
+
+/// The warnings that an answer may have, and the characters that one may have: more are cut off by
+/// the API server (4,096 for all webhooks of a request) or by kubectl's readers.
+const MOST_WARNINGS: usize = 8;
+const MOST_WARNING_CHARS: usize = 120;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<'r> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'r>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'r> {
+    uid: &'r str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    audit_annotations: BTreeMap<&'static str, String>,
+}
+
+#[derive(Serialize)]
+struct Status<'r> {
+    code: u16,
+    reason: &'static str,
+    message: &'r str,
+}
+
+/// What an answer says.
+pub(super) struct Reply {
+    pub(super) outcome: Outcome,
+    pub(super) denial: Option<Denial>,
+    pub(super) patch: Option<String>,
+    pub(super) warnings: Vec<String>,
+    pub(super) audit: BTreeMap<&'static str, String>,
+}
+
+impl Reply {
+    pub(super) fn allowed(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            denial: None,
+            patch: None,
+            warnings: Vec::new(),
+            audit: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn denied(denial: Denial) -> Self {
+        Self {
+            outcome: (&denial).into(),
+            denial: Some(denial),
+            ..Self::allowed(Outcome::ADMITTED)
+        }
+    }
+
+    /// Writes the answer to the request `uid`.
+    pub(super) fn answer(self, uid: &str, pod: String) -> Answer {
+        let Self {
+            outcome,
+            denial,
+            patch,
+            warnings,
+            mut audit,
+        } = self;
+        let denied = denial.map(|denial| format!("{}: {denial}", denial.id()));
+        let warnings: Vec<String> = warnings.iter().take(MOST_WARNINGS).map(|text| short(text)).collect();
+        audit.insert("outcome", outcome.to_string());
+        let response = Response {
+            uid,
+            allowed: denied.is_none(),
+            status: denied.as_deref().map(|message| Status {
+                code: 403,
+                reason: "Forbidden",
+                message,
+            }),
+            patch_type: patch.is_some().then_some("JSONPatch"),
+            patch: patch.map(|patch| BASE64_STANDARD.encode(patch)),
+            warnings: warnings.clone(),
+            audit_annotations: audit,
+        };
+        let body = json_of(&Envelope {
+            api_version: API_VERSION,
+            kind: KIND,
+            response,
+        })
+        .into_bytes();
+        let message = denied.or_else(|| (!warnings.is_empty()).then(|| warnings.join("; ")));
+        Answer {
+            body,
+            outcome,
+            pod,
+            message,
+        }
+    }
+}
+
+/// A warning of at most as many characters as are advised, none of them a control character.
+fn short(text: &str) -> String {
+    let mut short: String = text
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MOST_WARNING_CHARS)
+        .collect();
+    if text.chars().count() > MOST_WARNING_CHARS {
+        short.pop();
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,109 @@
+//! Request and namespace → answer, for both webhooks.
+
+use super::answer::{Answer, Reply};
+use super::{Endpoint, Review};
+use crate::decision::{SkipReason, Subject};
+use crate::error::{Denial, InternalError, Outcome};
+use crate::inject::{Injection, Injector, Verdict};
+use crate::namespace::NamespaceInfo;
+use crate::pod::{PodError, PodView};
+use crate::requirements::Action;
+use crate::validate::Change;
+
+impl Injector {
+    /// The answer to a request. `namespace` is what is known of the request's namespace; `None`:
+    /// nothing, which is right only where [`Review::needs_namespace`] says that nothing is needed.
+    ///
+    /// # Errors
+    /// A fault of ours, never the user's.
+    pub fn answer(
+        &self,
+        endpoint: Endpoint,
+        review: &Review<'_>,
+        namespace: Option<&NamespaceInfo>,
+    ) -> Result<Answer, InternalError> {
+        let unlabelled = NamespaceInfo::default();
+        let info = namespace.unwrap_or(&unlabelled);
+        let pod = match review.pod() {
+            Ok(pod) => pod,
+            Err(error) => {
+                return Ok(Reply::denied(Denial::Pod(error)).answer(review.uid(), "(unreadable)".to_owned()));
+            }
+        };
+        let subject = Subject {
+            is_pod_create: review.is_pod_create(),
+            namespace: review.namespace(),
+            info,
+            pod: &pod,
+        };
+        let reply = match endpoint {
+            Endpoint::Mutate => mutate(self.inject(subject)?),
+            Endpoint::Validate => self.judge(review, subject),
+        };
+        Ok(reply.answer(review.uid(), pod.display_name()))
+    }
+
+    fn judge(&self, review: &Review<'_>, subject: Subject<'_, '_>) -> Reply {
+        let old = match review.old_object().map(PodView::from_json).transpose() {
+            Ok(old) => old,
+            Err(error) => return Reply::denied(Denial::Pod(error)),
+        };
+        let change = match &old {
+            _ if review.is_pod_create() => Change::Create,
+            Some(old) if review.is_pod_update() => Change::Update(old),
+            _ => return Reply::allowed(SkipReason::NotAPodCreate.into()),
+        };
+        let violations = match self.validate(subject, &change) {
+            Ok(violations) => violations,
+            Err(errors) => return Reply::denied(Denial::Settings(errors)),
+        };
+        if violations.is_empty() {
+            return Reply::allowed(Outcome::ADMITTED);
+        }
+        let messages: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        match self.requirements().action(subject.namespace) {
+            Action::Deny => Reply::denied(Denial::Requirements(violations)),
+            Action::Warn => Reply {
+                warnings: messages,
+                ..Reply::allowed(Outcome::WARNED)
+            },
+            Action::Audit => {
+                let audit = [("violations", messages.join("; "))].into();
+                Reply {
+                    audit,
+                    ..Reply::allowed(Outcome::AUDITED)
+                }
+            }
+        }
+    }
+}
+
+fn mutate(injection: Injection) -> Reply {
+    let outcome = injection.outcome();
+    let Injection { verdict, row, warnings } = injection;
+    let mut reply = match verdict {
+        Verdict::Inject(patch) => Reply {
+            patch: Some(patch),
+            ..Reply::allowed(outcome)
+        },
+        Verdict::Skip(_) => Reply::allowed(outcome),
+        Verdict::Deny(denial) => Reply::denied(denial),
+    };
+    reply.warnings = warnings;
+    reply.audit.extend(row.map(|row| ("row", row.to_string())));
+    reply
+}
+
+impl<'a> Review<'a> {
+    /// The pod of the request; an empty one where the request is not about a pod's content.
+    fn pod(&self) -> Result<PodView<'a>, PodError> {
+        if !self.is_pod_create() && !self.is_pod_update() {
+            return Ok(PodView::default());
+        }
+        let missing = || PodError {
+            path: "request.object".to_owned(),
+            message: "missing or null".to_owned(),
+        };
+        PodView::from_json(self.object().ok_or_else(missing)?)
+    }
+}

@@ -1,0 +1,62 @@
+//! Sample pods on which every template is tried before it serves.
+
+use crate::decision::Subject;
+use crate::inject::{Injector, SetupError};
+use crate::namespace::NamespaceInfo;
+use crate::pod::PodView;
+
+/// What a sample shows, and the annotations that make it so.
+const SAMPLES: [(&str, &str); 6] = [
+    ("all defaults", r"{}"),
+    (
+        "explicit traffic at the end",
+        r#"{"outrigger.mesh/traffic": "explicit", "outrigger.mesh/position": "last"}"#,
+    ),
+    (
+        "a native sidecar",
+        r#"{"outrigger.mesh/position": "native", "outrigger.mesh/mtls": "strict"}"#,
+    ),
+    (
+        "an explicit native sidecar",
+        r#"{"outrigger.mesh/position": "native", "outrigger.mesh/traffic": "explicit"}"#,
+    ),
+    (
+        "upstreams of every kind",
+        r#"{"outrigger.mesh/upstreams": "[a:80, {service: b.c:81, protocol: tcp, identity: c/b, split: [{service: d:1, weight: 10}]}, {service: e:82, protocol: grpc, retries: 1, timeout: 5s, split: [{service: f:1, weight: 20}]}, {service: g:83, retries: 2, maxFails: 3, failTimeout: 1s, split: [{service: h:1, weight: 30}]}, {service: i:84, protocol: tcp, timeout: 1m}, {service: j:85, protocol: grpc, identity: x/y}]"}"#,
+    ),
+    (
+        "strict with listed callers and a Secret",
+        r#"{"outrigger.mesh/mtls": "strict", "outrigger.mesh/allow-from": "a/b, c/*", "outrigger.mesh/identity-secret": "tls", "outrigger.mesh/probes": "node"}"#,
+    ),
+];
+
+const SPEC: &str = r#"{"containers": [{"name": "app", "image": "app",
+  "ports": [{"containerPort": 8080, "name": "http"}, {"containerPort": 9000, "name": "grpc"}, {"containerPort": 5000}],
+  "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}}, "livenessProbe": {"tcpSocket": {"port": 5000}}}]}"#;
+
+/// Tries every template on every sample.
+pub(crate) fn check(injector: &Injector) -> Result<(), SetupError> {
+    for (sample, annotations) in SAMPLES {
+        let raw = format!(r#"{{"metadata": {{"annotations": {annotations}}}, "spec": {SPEC}}}"#);
+        let pod = PodView::from_json(&raw).expect("the samples are pods");
+        let info = NamespaceInfo::enabled();
+        let subject = Subject {
+            is_pod_create: true,
+            namespace: "sample",
+            info: &info,
+            pod: &pod,
+        };
+        let settings = injector.settings(subject).map_err(SetupError::Settings)?.settings;
+        for template in injector.templates().iter() {
+            let (context, _) = crate::context::build("sample", &pod, &settings, template.mtls)
+                .expect("the samples' settings go together");
+            injector
+                .render(template, &context)
+                .map_err(|error| SetupError::Sample {
+                    sample,
+                    error: Box::new(error),
+                })?;
+        }
+    }
+    Ok(())
+}

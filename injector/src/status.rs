@@ -1,0 +1,73 @@
+//! The annotation in which Outrigger records what it added.
+
+use serde::{Deserialize, Serialize};
+
+use crate::pod::PodView;
+
+/// What was added to a pod, as `outrigger.mesh/status` holds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Status {
+    /// The version of Outrigger.
+    pub version: String,
+    /// The template.
+    pub template: String,
+    /// SHA-256 of what the template gave, the first 16 hexadecimal digits.
+    pub digest: String,
+    /// Names of the added containers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<String>,
+    /// Names of the added init containers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub init_containers: Vec<String>,
+    /// Names of the added volumes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<String>,
+    /// Keys of the added annotations, but for this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<String>,
+    /// Keys of the added labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Maps and lists that were absent before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub created: Vec<Parent>,
+    /// Maps and lists that were null before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_null: Vec<Parent>,
+}
+
+/// A map or list of a pod to which something is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Parent {
+    /// `metadata`
+    Metadata,
+    /// `metadata.annotations`
+    Annotations,
+    /// `metadata.labels`
+    Labels,
+    /// `spec.initContainers`
+    InitContainers,
+    /// `spec.volumes`
+    Volumes,
+}
+
+impl Status {
+    /// Reads the annotation's text; `None` when it is not of Outrigger's making.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// Whether the record holds: it names a container at least, and all that it names are there.
+    /// (One that names nothing would hold for every pod, and be a way around injection.)
+    #[must_use]
+    pub fn holds(&self, pod: &PodView<'_>) -> bool {
+        let has = |list: &[crate::pod::ContainerView<'_>], name: &String| list.iter().any(|c| c.name() == name);
+        let named = self.containers.len() + self.init_containers.len();
+        named > 0
+            && self.containers.iter().all(|name| has(pod.containers(), name))
+            && self.init_containers.iter().all(|name| has(pod.init_containers(), name))
+    }
+}
