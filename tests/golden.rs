@@ -1,0 +1,106 @@
+//! The golden cases through the core and the command line. `UPDATE_EXPECT=1` writes what is expected anew.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "support/golden.rs"]
+mod golden;
+
+use assert_cmd::Command;
+use expect_test::expect_file;
+use golden::{Case, cases, patched, review_of};
+use outrigger::inject::{Injector, InjectorOptions};
+use outrigger::manifest;
+use outrigger::review::{Endpoint, decode};
+use serde_json::Value;
+
+#[test]
+fn command_line_gives_output_and_report() {
+    for case in cases() {
+        let run = Command::new(env!("CARGO_BIN_EXE_outrigger"))
+            .env_clear()
+            .current_dir(&case.folder)
+            .args(["inject", "-f", "input.yaml"])
+            .output()
+            .unwrap();
+        let (stdout, stderr) = (
+            String::from_utf8(run.stdout).unwrap(),
+            String::from_utf8(run.stderr).unwrap(),
+        );
+        expect_file![case.folder.join("report.txt")].assert_eq(&stderr);
+        match run.status.code() {
+            Some(0) => expect_file![case.folder.join("output.yaml")].assert_eq(&stdout),
+            Some(1) => {
+                assert_eq!(stdout, "", "{}: nothing is printed where a pod is refused", case.name);
+                assert!(case.output().is_none(), "{}: output.yaml of a refused pod", case.name);
+            }
+            code => panic!("{}: exit code {code:?}: {stderr}", case.name),
+        }
+    }
+}
+
+#[test]
+fn core_gives_the_same_as_the_command_line() {
+    let injector = Injector::new(InjectorOptions::default()).unwrap();
+    for case in cases() {
+        let inputs = [case.input.clone()];
+        let manifests = manifest::parse(&inputs).unwrap();
+        let output = manifest::inject(&injector, &manifests[0], &case.namespaces()).unwrap();
+        let denied = output.report.iter().any(|line| line.denied);
+        assert_eq!((!denied).then_some(output.text), case.output(), "{}", case.name);
+    }
+}
+
+#[test]
+fn webhook_gives_the_same_pod_as_the_command_line() {
+    let injector = Injector::new(InjectorOptions::default()).unwrap();
+    for case in cases() {
+        for pod in case.pods() {
+            let answer = answer(&injector, &case, &pod.namespace, &pod.pod);
+            assert_eq!(
+                answer["response"]["allowed"],
+                pod.expected.is_some(),
+                "{}: {answer}",
+                case.name
+            );
+            let result = patched(&answer, &pod.pod).unwrap_or_else(|| pod.pod.clone());
+            assert_eq!(
+                pod.expected.is_none_or(|expected| expected == result),
+                true,
+                "{}",
+                case.name
+            );
+        }
+    }
+}
+
+fn answer(injector: &Injector, case: &Case, namespace: &Value, pod: &Value) -> Value {
+    let name = namespace["metadata"]["name"].as_str().unwrap();
+    let body = review_of("u-1", name, pod).to_string();
+    let review = decode(body.as_bytes()).unwrap();
+    let answer = injector
+        .answer(Endpoint::Mutate, &review, case.namespaces().get(name))
+        .unwrap();
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+#[test]
+fn second_pass_changes_no_byte_and_uninject_restores() {
+    let injector = Injector::new(InjectorOptions::default()).unwrap();
+    for case in cases() {
+        let Some(text) = case.output() else { continue };
+        let outputs = [manifest::Source {
+            name: "output.yaml".to_owned(),
+            text,
+        }];
+        let manifests = manifest::parse(&outputs).unwrap();
+        let again = manifest::inject(&injector, &manifests[0], &case.namespaces()).unwrap();
+        assert_eq!(again.text, outputs[0].text, "{}", case.name);
+        let restored = manifest::remove(&manifests[0]).unwrap();
+        assert_eq!(
+            golden::documents(&restored.text),
+            golden::documents(&case.input.text),
+            "{}",
+            case.name
+        );
+    }
+}
