@@ -45,12 +45,12 @@ cached() {
 fill() {
   local entry=$1 result=$2 fresh started=$SECONDS
   shift 2
-  # Whatever an interrupted build left; the lock is held, so no other build is at work.
+  # Whatever a killed build left; the lock is held, so no other build is at work.
   rm -rf "$entry" "$entry".building.*
   fresh=$(mktemp -d "$entry.building.XXXXXX")
   say "building ${entry##*/}"
   show_life "${entry##*/}" &
-  trap "kill $! 2>/dev/null || true" EXIT
+  trap "kill $! 2>/dev/null || true; rm -rf '$fresh'" EXIT
   # In a shell of its own: `set -e` holds inside it, and it must not hold the lock if it leaves something running.
   ("$@" "$fresh" 9>&-)
   [[ -x "$fresh/$result" ]] || die "the build of ${entry##*/} did not make $result"
