@@ -47,7 +47,7 @@ macro_rules! words {
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text.trim().to_ascii_lowercase().as_str() {
                     $($word $(| $alias)* => Ok(Self::$variant),)+
-                    _ => Err($crate::settings::values::ValueError::new(concat!("expected one of:", $(" ", $word),+))),
+                    _ => Err($crate::settings::values::ValueError::new("unknown value")),
                 }
             }
         }

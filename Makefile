@@ -1,0 +1,75 @@
+# Every check of the project, each a target of its own; `make` alone lists them. CI runs `make test`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# The checks follow one another, cheap ones first; Cargo and Go use all cores themselves.
+.NOTPARALLEL:
+
+# A target is one line here: its name, what it needs first, and after ## what it does.
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sort | while IFS=$$'\t' read -r target text; do printf '  %-14s %s\n' "$$target" "$$text"; done
+
+.PHONY: test
+test: packages fmt clippy core unit deny test-judge tools test-tools test-cluster ## Every check, as CI runs it
+	@echo 'all checks passed'
+
+.PHONY: build
+build: ## Build the program for release
+	cargo build --release --locked
+
+.PHONY: fmt
+fmt: ## Check the formatting of Rust and Go
+	cargo fmt --check
+	@badly=$$(gofmt -l tests/yaml-judge); [[ -z $$badly ]] || { echo "run gofmt -w on: $$badly" >&2; exit 1; }
+
+.PHONY: clippy
+clippy: ## Lint everything, warnings are errors
+	cargo clippy --locked --all-targets --all-features -- -D warnings
+
+.PHONY: core
+core: ## Check that the core compiles without server and command line
+	cargo check --locked --package outrigger --lib --no-default-features
+
+.PHONY: unit
+unit: ## Run the tests that need no other program
+	cargo test --locked
+
+.PHONY: deny
+deny: ## Check licences, bans and sources of the crates; report advisories
+	tests/support/cargo-deny check licenses bans sources
+	@timeout 120 tests/support/cargo-deny check advisories || echo 'warning: there are advisories, or their list cannot be fetched; this fails no build' >&2
+
+.PHONY: packages
+packages: ## Install the Debian packages that are missing (as root)
+	tests/install-packages
+
+.PHONY: tools
+tools: packages ## Build the programs that the tests run, into a cache outside the clone
+	tests/print-env
+
+.PHONY: env
+env: ## Print the variables that name these programs, for the eval of a shell
+	@tests/print-env
+
+.PHONY: test-judge
+test-judge: ## Test the program that reads YAML as kubectl does
+	cd tests/yaml-judge && go vet . && go test .
+
+.PHONY: test-tools
+test-tools: packages ## Run the suites that need nginx or the YAML judge
+	tests/run-suites tool-tests --locked
+
+.PHONY: test-cluster
+test-cluster: packages ## Run the suites against a real Kubernetes control plane
+	tests/run-suites cluster-tests --locked
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	cargo bench --locked
+
+.PHONY: clean-cache
+clean-cache: ## Remove the cache of test programs
+	rm -rf "$${TEST_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/outrigger}/tools"

@@ -1,0 +1,1 @@
+//! Nothing: the manifest beside it only pins a source archive.
