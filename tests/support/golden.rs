@@ -11,27 +11,27 @@ use outrigger::workload::objects;
 use serde_json::Value;
 
 /// A case.
-pub struct Case {
+pub(crate) struct Case {
     /// The folder's name.
-    pub name: String,
+    pub(crate) name: String,
     /// The folder.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// `input.yaml`
-    pub input: Source,
+    pub(crate) input: Source,
 }
 
 /// A pod of a case and what becomes of it.
-pub struct CasePod {
+pub(crate) struct CasePod {
     /// The namespace's object.
-    pub namespace: Value,
+    pub(crate) namespace: Value,
     /// The pod, or the template of one.
-    pub pod: Value,
+    pub(crate) pod: Value,
     /// The same injected; `None`: it is refused.
-    pub expected: Option<Value>,
+    pub(crate) expected: Option<Value>,
 }
 
 /// All cases, by name.
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/cases");
     let mut folders: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("tests/golden/cases is there")
@@ -62,19 +62,19 @@ impl Case {
     }
 
     /// The expected manifests; `None`: the pod is refused.
-    pub fn output(&self) -> Option<String> {
+    pub(crate) fn output(&self) -> Option<String> {
         std::fs::read_to_string(self.folder.join("output.yaml")).ok()
     }
 
     /// What is known of the case's namespaces.
-    pub fn namespaces(&self) -> Namespaces {
+    pub(crate) fn namespaces(&self) -> Namespaces {
         let sources = [self.input.clone()];
         let manifests = manifest::parse(&sources).expect("the input is YAML");
         Namespaces::collect(&manifests).expect("the namespaces can be read")
     }
 
     /// The pods of the case.
-    pub fn pods(&self) -> Vec<CasePod> {
+    pub(crate) fn pods(&self) -> Vec<CasePod> {
         let input = documents(&self.input.text);
         let output = self.output().map(|text| documents(&text));
         let namespace = input.first().expect("a case begins with its namespace");
@@ -96,13 +96,13 @@ impl Case {
 }
 
 /// The documents of a stream that are not empty.
-pub fn documents(text: &str) -> Vec<Value> {
+pub(crate) fn documents(text: &str) -> Vec<Value> {
     let documents = outrigger::yaml::parse_stream(text).unwrap_or_else(|e| panic!("{e}"));
     documents.into_iter().filter_map(|document| document.value).collect()
 }
 
 /// The AdmissionReview with which an API server would ask for `pod`.
-pub fn review_of(uid: &str, namespace: &str, pod: &Value) -> Value {
+pub(crate) fn review_of(uid: &str, namespace: &str, pod: &Value) -> Value {
     serde_json::json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -121,7 +121,7 @@ pub fn review_of(uid: &str, namespace: &str, pod: &Value) -> Value {
 }
 
 /// The patch of an answer, applied to `pod`; `None`: there is none.
-pub fn patched(answer: &Value, pod: &Value) -> Option<Value> {
+pub(crate) fn patched(answer: &Value, pod: &Value) -> Option<Value> {
     use base64::prelude::{BASE64_STANDARD, Engine};
     let patch = BASE64_STANDARD
         .decode(answer["response"]["patch"].as_str()?)
