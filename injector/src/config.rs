@@ -1,0 +1,420 @@
+//! The configuration: `OUTRIGGER_*` variables in, a validated [`Config`] out.
+//!
+//! Pure: the variables are handed in, the environment is never read here. A variable is one row
+//! of [`VARIABLES`], which is also where the reference page and the check for unknown variables
+//! come from. Every error is found before any is reported.
+
+mod parse;
+mod unknown;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use self::parse::Kind;
+pub use self::parse::is_dns_label;
+
+/// What every variable of Outrigger starts with.
+pub const PREFIX: &str = "OUTRIGGER_";
+
+/// One variable: a row of the reference page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// The full name, with its prefix.
+    pub name: &'static str,
+    /// The value that applies when the variable is unset or empty, if there is one.
+    pub default: Option<&'static str>,
+    /// One sentence for the reference page.
+    pub help: &'static str,
+}
+
+macro_rules! variables {
+    ($($id:ident = $name:literal, $default:expr, $help:literal;)*) => {
+        $(const $id: Variable = Variable { name: $name, default: $default, help: $help };)*
+
+        /// Every variable, in the order of the reference page.
+        pub const VARIABLES: &[Variable] = &[$($id),*];
+    };
+}
+
+variables! {
+    LISTEN = "OUTRIGGER_LISTEN", Some("[::]:8443"),
+        "Address of the webhooks (HTTPS); an unspecified IPv6 address falls back to IPv4 where the kernel has no IPv6.";
+    ADMIN_LISTEN = "OUTRIGGER_ADMIN_LISTEN", Some("[::]:8080"),
+        "Address of `/livez`, `/readyz` and `/metrics` (plain HTTP).";
+    CERT_FILE = "OUTRIGGER_CERT_FILE", None,
+        "PEM file with the serving certificate and its chain; needed by `serve`.";
+    KEY_FILE = "OUTRIGGER_KEY_FILE", None,
+        "PEM file with the private key of the serving certificate; needed by `serve`.";
+    CERT_RELOAD_INTERVAL = "OUTRIGGER_CERT_RELOAD_INTERVAL", Some("10s"),
+        "How often both files are read again.";
+    LOG = "OUTRIGGER_LOG", Some("info"),
+        "Log filter: a level, or directives such as `info,outrigger=debug`.";
+    LOG_FORMAT = "OUTRIGGER_LOG_FORMAT", Some("text"),
+        "`text` or `json`.";
+    WORKERS = "OUTRIGGER_WORKERS", None,
+        "Threads that answer webhook calls, 1 to 512; by default one for each CPU the process may use.";
+    DRAIN_DELAY = "OUTRIGGER_DRAIN_DELAY", Some("5s"),
+        "How long after SIGTERM connections are still accepted, with readiness off, while endpoints move.";
+    DRAIN_TIMEOUT = "OUTRIGGER_DRAIN_TIMEOUT", Some("20s"),
+        "How long requests in flight may take to finish after that.";
+    BODY_TIMEOUT = "OUTRIGGER_BODY_TIMEOUT", Some("10s"),
+        "Deadline for a whole request body; 408 beyond it.";
+    MAX_BODY_BYTES = "OUTRIGGER_MAX_BODY_BYTES", Some("7Mi"),
+        "Largest request body; 413 beyond it. An update carries two objects of up to 3 MiB.";
+    MAX_IN_FLIGHT_BYTES = "OUTRIGGER_MAX_IN_FLIGHT_BYTES", Some("64Mi"),
+        "Request bytes held at any time, at least twice the largest body; 429 beyond it.";
+    RELEASE_NAMESPACE = "OUTRIGGER_RELEASE_NAMESPACE", Some("outrigger-system"),
+        "The namespace Outrigger runs in; its pods are never injected.";
+    EXCLUDED_NAMESPACES = "OUTRIGGER_EXCLUDED_NAMESPACES", None,
+        "Further namespaces that are never injected, separated by commas.";
+    INJECT_DEFAULT = "OUTRIGGER_INJECT_DEFAULT", Some("disabled"),
+        "`enabled` or `disabled`: what holds where neither namespace nor pod says.";
+    TEMPLATES_DIR = "OUTRIGGER_TEMPLATES_DIR", None,
+        "Folder of templates that add to the built-in ones or replace them.";
+    REQUIREMENTS_FILE = "OUTRIGGER_REQUIREMENTS_FILE", None,
+        "File with the label requirements; by default the built-in ones.";
+    KUBECONFIG = "OUTRIGGER_KUBECONFIG", None,
+        "Kubeconfig file for running outside a cluster; by default the pod's own service account.";
+}
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// What `serve` needs.
+    pub server: ServerConfig,
+    /// What decides about injection, on the server and offline.
+    pub injection: InjectionVars,
+}
+
+/// How the server listens, limits, logs and stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Address of the webhooks.
+    pub listen: SocketAddr,
+    /// Address of health checks and metrics.
+    pub admin_listen: SocketAddr,
+    /// The serving certificate; `serve` refuses to start without.
+    pub certificate: Option<CertificateFiles>,
+    /// How often the certificate is read again.
+    pub certificate_reload_interval: Duration,
+    /// What is logged, and how.
+    pub log: LogConfig,
+    /// Worker threads; `None` for one for each CPU.
+    pub workers: Option<usize>,
+    /// How long to go on accepting after SIGTERM.
+    pub drain_delay: Duration,
+    /// How long requests in flight may take after that.
+    pub drain_timeout: Duration,
+    /// Deadline for a whole request body.
+    pub body_timeout: Duration,
+    /// Largest request body, in bytes.
+    pub max_body_bytes: usize,
+    /// Request bytes held at any time.
+    pub max_in_flight_bytes: usize,
+    /// Kubeconfig for running outside a cluster.
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Where the serving certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// PEM certificates, the server's own first.
+    pub certificate: PathBuf,
+    /// PEM private key.
+    pub key: PathBuf,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// A filter in the syntax of `tracing-subscriber`.
+    pub filter: String,
+    /// The format of a line.
+    pub format: LogFormat,
+}
+
+/// The format of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Variables that decide about injection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InjectionVars {
+    /// The namespace Outrigger runs in.
+    pub release_namespace: String,
+    /// Further namespaces that are never injected.
+    pub excluded_namespaces: BTreeSet<String>,
+    /// Whether pods are injected where neither namespace nor pod says.
+    pub inject_by_default: bool,
+    /// Folder of the operator's templates.
+    pub templates_dir: Option<PathBuf>,
+    /// File with the label requirements.
+    pub requirements_file: Option<PathBuf>,
+    /// Defaults of settings by the full name of their variable, not parsed yet.
+    pub setting_defaults: BTreeMap<String, String>,
+}
+
+/// One thing wrong with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The value does not parse.
+    #[error("{variable} is {value:?}: expected {expected}")]
+    Invalid {
+        /// The variable's name.
+        variable: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// One of two variables that belong together is missing.
+    #[error("{set} is set but {missing} is not: a certificate and its key go together, set both")]
+    HalfCertificate {
+        /// The variable that is set.
+        set: &'static str,
+        /// The variable that is not.
+        missing: &'static str,
+    },
+    /// The budget of bytes in flight cannot hold what one body may be.
+    #[error(
+        "{MAX_IN_FLIGHT_BYTES} is {in_flight} bytes: expected at least {least}, twice {MAX_BODY_BYTES}"
+    )]
+    SmallBudget {
+        /// The budget, in bytes.
+        in_flight: usize,
+        /// The least it may be, in bytes.
+        least: usize,
+    },
+    /// No such variable.
+    #[error("{variable} is not a variable of Outrigger{}; unset or rename it", unknown::hint(.suggestion.as_deref()))]
+    Unknown {
+        /// The name as found.
+        variable: String,
+        /// A variable whose name is close.
+        suggestion: Option<String>,
+    },
+    /// Variables that Kubernetes sets for a Service called `outrigger`.
+    #[error(
+        "{} look like the variables Kubernetes sets for a Service called outrigger: set enableServiceLinks: false in \
+         the pod's spec",
+        .variables.join(", ")
+    )]
+    ServiceLinks {
+        /// Their names.
+        variables: Vec<String>,
+    },
+}
+
+/// Everything wrong with the configuration, one line each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigErrors(pub Vec<ConfigError>);
+
+impl std::fmt::Display for Variable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Config {
+    /// Reads the configuration from variables: names and values, of which only those that start
+    /// with [`PREFIX`] count. `setting_variables` are the full names of variables that hold
+    /// defaults of settings; their values are collected, not parsed.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn from_vars(
+        vars: impl IntoIterator<Item = (String, String)>,
+        setting_variables: &[String],
+    ) -> Result<Self, ConfigErrors> {
+        let vars: BTreeMap<String, String> = vars
+            .into_iter()
+            .filter(|(name, _)| name.starts_with(PREFIX))
+            .collect();
+        let mut reader = Reader {
+            errors: unknown::check(&vars, setting_variables),
+        };
+        let setting_defaults = setting_defaults(&vars, setting_variables);
+        let raw = envy::prefixed(PREFIX)
+            .from_iter(vars)
+            .expect("optional strings read from any text");
+        let config = reader.config(raw, setting_defaults);
+        match config {
+            Some(config) if reader.errors.is_empty() => Ok(config),
+            _ => Err(ConfigErrors(reader.errors)),
+        }
+    }
+}
+
+fn setting_defaults(
+    vars: &BTreeMap<String, String>,
+    allowed: &[String],
+) -> BTreeMap<String, String> {
+    let set = vars
+        .iter()
+        .filter(|(name, value)| allowed.contains(name) && !value.trim().is_empty());
+    set.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// What envy reads. Flat and textual: envy can't nest, and its own errors lack the prefix.
+#[derive(Deserialize)]
+struct Raw {
+    listen: Option<String>,
+    admin_listen: Option<String>,
+    cert_file: Option<String>,
+    key_file: Option<String>,
+    cert_reload_interval: Option<String>,
+    log: Option<String>,
+    log_format: Option<String>,
+    workers: Option<String>,
+    drain_delay: Option<String>,
+    drain_timeout: Option<String>,
+    body_timeout: Option<String>,
+    max_body_bytes: Option<String>,
+    max_in_flight_bytes: Option<String>,
+    release_namespace: Option<String>,
+    excluded_namespaces: Option<String>,
+    inject_default: Option<String>,
+    templates_dir: Option<String>,
+    requirements_file: Option<String>,
+    kubeconfig: Option<String>,
+}
+
+/// Reads values and remembers what was wrong. `None` always means that an error was noted.
+struct Reader {
+    errors: Vec<ConfigError>,
+}
+
+impl Reader {
+    fn config(&mut self, raw: Raw, setting_defaults: BTreeMap<String, String>) -> Option<Config> {
+        let release_namespace =
+            self.required(RELEASE_NAMESPACE, raw.release_namespace, parse::NAMESPACE);
+        let excluded = self.optional(
+            EXCLUDED_NAMESPACES,
+            raw.excluded_namespaces,
+            parse::NAMESPACES,
+        );
+        let inject_by_default = self.required(INJECT_DEFAULT, raw.inject_default, parse::SWITCH);
+        let templates_dir = self.optional(TEMPLATES_DIR, raw.templates_dir, parse::FILE);
+        let requirements_file =
+            self.optional(REQUIREMENTS_FILE, raw.requirements_file, parse::FILE);
+        let listen = self.required(LISTEN, raw.listen, parse::ADDRESS);
+        let admin_listen = self.required(ADMIN_LISTEN, raw.admin_listen, parse::ADDRESS);
+        let certificate = self.certificate(raw.cert_file, raw.key_file);
+        let reload = self.required(
+            CERT_RELOAD_INTERVAL,
+            raw.cert_reload_interval,
+            parse::INTERVAL,
+        );
+        let filter = self.required(LOG, raw.log, parse::TEXT);
+        let format = self.required(LOG_FORMAT, raw.log_format, parse::LOG_FORMAT);
+        let workers = self.optional(WORKERS, raw.workers, parse::WORKERS);
+        let drain_delay = self.required(DRAIN_DELAY, raw.drain_delay, parse::DELAY);
+        let drain_timeout = self.required(DRAIN_TIMEOUT, raw.drain_timeout, parse::DELAY);
+        let body_timeout = self.required(BODY_TIMEOUT, raw.body_timeout, parse::INTERVAL);
+        let limits = self.limits(raw.max_body_bytes, raw.max_in_flight_bytes);
+        let kubeconfig = self.optional(KUBECONFIG, raw.kubeconfig, parse::FILE);
+        let (max_body_bytes, max_in_flight_bytes) = limits?;
+        let server = ServerConfig {
+            listen: listen?,
+            admin_listen: admin_listen?,
+            certificate: certificate?,
+            certificate_reload_interval: reload?,
+            log: LogConfig {
+                filter: filter?,
+                format: format?,
+            },
+            workers: workers?,
+            drain_delay: drain_delay?,
+            drain_timeout: drain_timeout?,
+            body_timeout: body_timeout?,
+            max_body_bytes,
+            max_in_flight_bytes,
+            kubeconfig: kubeconfig?,
+        };
+        let injection = InjectionVars {
+            release_namespace: release_namespace?,
+            excluded_namespaces: excluded?.unwrap_or_default(),
+            inject_by_default: inject_by_default?,
+            templates_dir: templates_dir?,
+            requirements_file: requirements_file?,
+            setting_defaults,
+        };
+        Some(Config { server, injection })
+    }
+
+    fn certificate(
+        &mut self,
+        certificate: Option<String>,
+        key: Option<String>,
+    ) -> Option<Option<CertificateFiles>> {
+        let certificate = self.optional(CERT_FILE, certificate, parse::FILE)?;
+        let key = self.optional(KEY_FILE, key, parse::FILE)?;
+        let (set, missing) = match (certificate, key) {
+            (Some(certificate), Some(key)) => {
+                return Some(Some(CertificateFiles { certificate, key }));
+            }
+            (None, None) => return Some(None),
+            (Some(_), None) => (CERT_FILE.name, KEY_FILE.name),
+            (None, Some(_)) => (KEY_FILE.name, CERT_FILE.name),
+        };
+        self.errors
+            .push(ConfigError::HalfCertificate { set, missing });
+        None
+    }
+
+    fn limits(
+        &mut self,
+        body: Option<String>,
+        in_flight: Option<String>,
+    ) -> Option<(usize, usize)> {
+        let body = self.required(MAX_BODY_BYTES, body, parse::SIZE);
+        let in_flight = self.required(MAX_IN_FLIGHT_BYTES, in_flight, parse::SIZE)?;
+        let least = body?.saturating_mul(2);
+        if in_flight < least {
+            self.errors
+                .push(ConfigError::SmallBudget { in_flight, least });
+            return None;
+        }
+        Some((body?, in_flight))
+    }
+
+    fn required<T>(&mut self, variable: Variable, raw: Option<String>, kind: Kind<T>) -> Option<T> {
+        let default = variable.default.expect("a required variable has a default");
+        self.optional(variable, raw, kind)?
+            .or_else(|| (kind.parse)(default))
+    }
+
+    fn optional<T>(
+        &mut self,
+        variable: Variable,
+        raw: Option<String>,
+        kind: Kind<T>,
+    ) -> Option<Option<T>> {
+        let Some(value) = raw.filter(|value| !value.trim().is_empty()) else {
+            return Some(None);
+        };
+        let parsed = (kind.parse)(value.trim());
+        if parsed.is_none() {
+            self.errors.push(ConfigError::Invalid {
+                variable: variable.name,
+                value,
+                expected: kind.expected,
+            });
+        }
+        parsed.map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests;
