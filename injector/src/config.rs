@@ -4,6 +4,7 @@
 //! of [`VARIABLES`], which is also where the reference page and the check for unknown variables
 //! come from. Every error is found before any is reported.
 
+mod error;
 mod parse;
 mod unknown;
 
@@ -14,11 +15,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+pub use self::error::{ConfigError, ConfigErrors};
 use self::parse::Kind;
 pub use self::parse::is_dns_label;
 
 /// What every variable of Outrigger starts with.
 pub const PREFIX: &str = "OUTRIGGER_";
+
+/// Turns colours off when set to anything (<https://no-color.org>).
+const NO_COLOR: &str = "NO_COLOR";
 
 /// One variable: a row of the reference page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +140,8 @@ pub struct LogConfig {
     pub filter: String,
     /// The format of a line.
     pub format: LogFormat,
+    /// Whether colours are welcome where there is a terminal.
+    pub color: bool,
 }
 
 /// The format of a log line.
@@ -163,62 +170,6 @@ pub struct InjectionVars {
     pub setting_defaults: BTreeMap<String, String>,
 }
 
-/// One thing wrong with the configuration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// The value does not parse.
-    #[error("{variable} is {value:?}: expected {expected}")]
-    Invalid {
-        /// The variable's name.
-        variable: &'static str,
-        /// What it was set to.
-        value: String,
-        /// What is allowed.
-        expected: &'static str,
-    },
-    /// One of two variables that belong together is missing.
-    #[error("{set} is set but {missing} is not: a certificate and its key go together, set both")]
-    HalfCertificate {
-        /// The variable that is set.
-        set: &'static str,
-        /// The variable that is not.
-        missing: &'static str,
-    },
-    /// The budget of bytes in flight cannot hold what one body may be.
-    #[error(
-        "{MAX_IN_FLIGHT_BYTES} is {in_flight} bytes: expected at least {least}, twice {MAX_BODY_BYTES}"
-    )]
-    SmallBudget {
-        /// The budget, in bytes.
-        in_flight: usize,
-        /// The least it may be, in bytes.
-        least: usize,
-    },
-    /// No such variable.
-    #[error("{variable} is not a variable of Outrigger{}; unset or rename it", unknown::hint(.suggestion.as_deref()))]
-    Unknown {
-        /// The name as found.
-        variable: String,
-        /// A variable whose name is close.
-        suggestion: Option<String>,
-    },
-    /// Variables that Kubernetes sets for a Service called `outrigger`.
-    #[error(
-        "{} look like the variables Kubernetes sets for a Service called outrigger: set enableServiceLinks: false in \
-         the pod's spec",
-        .variables.join(", ")
-    )]
-    ServiceLinks {
-        /// Their names.
-        variables: Vec<String>,
-    },
-}
-
-/// Everything wrong with the configuration, one line each.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct ConfigErrors(pub Vec<ConfigError>);
-
 impl std::fmt::Display for Variable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
@@ -227,7 +178,7 @@ impl std::fmt::Display for Variable {
 
 impl Config {
     /// Reads the configuration from variables: names and values, of which only those that start
-    /// with [`PREFIX`] count. `setting_variables` are the full names of variables that hold
+    /// with [`PREFIX`] count, and `NO_COLOR`. `setting_variables` are the full names of variables that hold
     /// defaults of settings; their values are collected, not parsed.
     ///
     /// # Errors
@@ -236,10 +187,9 @@ impl Config {
         vars: impl IntoIterator<Item = (String, String)>,
         setting_variables: &[String],
     ) -> Result<Self, ConfigErrors> {
-        let vars: BTreeMap<String, String> = vars
-            .into_iter()
-            .filter(|(name, _)| name.starts_with(PREFIX))
-            .collect();
+        let mut vars: BTreeMap<String, String> = vars.into_iter().collect();
+        let color = vars.get(NO_COLOR).is_none_or(String::is_empty);
+        vars.retain(|name, _| name.starts_with(PREFIX));
         let mut reader = Reader {
             errors: unknown::check(&vars, setting_variables),
         };
@@ -247,7 +197,7 @@ impl Config {
         let raw = envy::prefixed(PREFIX)
             .from_iter(vars)
             .expect("optional strings read from any text");
-        let config = reader.config(raw, setting_defaults);
+        let config = reader.config(raw, setting_defaults, color);
         match config {
             Some(config) if reader.errors.is_empty() => Ok(config),
             _ => Err(ConfigErrors(reader.errors)),
@@ -255,15 +205,11 @@ impl Config {
     }
 }
 
-fn setting_defaults(
-    vars: &BTreeMap<String, String>,
-    allowed: &[String],
-) -> BTreeMap<String, String> {
+fn setting_defaults(vars: &BTreeMap<String, String>, allowed: &[String]) -> BTreeMap<String, String> {
     let set = vars
         .iter()
         .filter(|(name, value)| allowed.contains(name) && !value.trim().is_empty());
-    set.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    set.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// What envy reads. Flat and textual: envy can't nest, and its own errors lack the prefix.
@@ -296,26 +242,21 @@ struct Reader {
 }
 
 impl Reader {
-    fn config(&mut self, raw: Raw, setting_defaults: BTreeMap<String, String>) -> Option<Config> {
-        let release_namespace =
-            self.required(RELEASE_NAMESPACE, raw.release_namespace, parse::NAMESPACE);
-        let excluded = self.optional(
-            EXCLUDED_NAMESPACES,
-            raw.excluded_namespaces,
-            parse::NAMESPACES,
-        );
+    fn config(
+        &mut self,
+        raw: Raw,
+        setting_defaults: BTreeMap<String, String>,
+        color: bool,
+    ) -> Option<Config> {
+        let release_namespace = self.required(RELEASE_NAMESPACE, raw.release_namespace, parse::NAMESPACE);
+        let excluded = self.optional(EXCLUDED_NAMESPACES, raw.excluded_namespaces, parse::NAMESPACES);
         let inject_by_default = self.required(INJECT_DEFAULT, raw.inject_default, parse::SWITCH);
         let templates_dir = self.optional(TEMPLATES_DIR, raw.templates_dir, parse::FILE);
-        let requirements_file =
-            self.optional(REQUIREMENTS_FILE, raw.requirements_file, parse::FILE);
+        let requirements_file = self.optional(REQUIREMENTS_FILE, raw.requirements_file, parse::FILE);
         let listen = self.required(LISTEN, raw.listen, parse::ADDRESS);
         let admin_listen = self.required(ADMIN_LISTEN, raw.admin_listen, parse::ADDRESS);
         let certificate = self.certificate(raw.cert_file, raw.key_file);
-        let reload = self.required(
-            CERT_RELOAD_INTERVAL,
-            raw.cert_reload_interval,
-            parse::INTERVAL,
-        );
+        let reload = self.required(CERT_RELOAD_INTERVAL, raw.cert_reload_interval, parse::INTERVAL);
         let filter = self.required(LOG, raw.log, parse::TEXT);
         let format = self.required(LOG_FORMAT, raw.log_format, parse::LOG_FORMAT);
         let workers = self.optional(WORKERS, raw.workers, parse::WORKERS);
@@ -333,6 +274,7 @@ impl Reader {
             log: LogConfig {
                 filter: filter?,
                 format: format?,
+                color,
             },
             workers: workers?,
             drain_delay: drain_delay?,
@@ -368,22 +310,16 @@ impl Reader {
             (Some(_), None) => (CERT_FILE.name, KEY_FILE.name),
             (None, Some(_)) => (KEY_FILE.name, CERT_FILE.name),
         };
-        self.errors
-            .push(ConfigError::HalfCertificate { set, missing });
+        self.errors.push(ConfigError::HalfCertificate { set, missing });
         None
     }
 
-    fn limits(
-        &mut self,
-        body: Option<String>,
-        in_flight: Option<String>,
-    ) -> Option<(usize, usize)> {
+    fn limits(&mut self, body: Option<String>, in_flight: Option<String>) -> Option<(usize, usize)> {
         let body = self.required(MAX_BODY_BYTES, body, parse::SIZE);
         let in_flight = self.required(MAX_IN_FLIGHT_BYTES, in_flight, parse::SIZE)?;
         let least = body?.saturating_mul(2);
         if in_flight < least {
-            self.errors
-                .push(ConfigError::SmallBudget { in_flight, least });
+            self.errors.push(ConfigError::SmallBudget { in_flight, least });
             return None;
         }
         Some((body?, in_flight))
@@ -395,12 +331,7 @@ impl Reader {
             .or_else(|| (kind.parse)(default))
     }
 
-    fn optional<T>(
-        &mut self,
-        variable: Variable,
-        raw: Option<String>,
-        kind: Kind<T>,
-    ) -> Option<Option<T>> {
+    fn optional<T>(&mut self, variable: Variable, raw: Option<String>, kind: Kind<T>) -> Option<Option<T>> {
         let Some(value) = raw.filter(|value| !value.trim().is_empty()) else {
             return Some(None);
         };

@@ -21,8 +21,8 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// Upper bounds in seconds: 50 µs is what a small review costs, 5 s is beyond any sane deadline.
 pub const DURATION_BUCKETS: &[f64] = &[
-    0.000_05, 0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-    1.0, 2.5, 5.0,
+    0.000_05, 0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0,
 ];
 
 /// All metrics of the server.
@@ -32,6 +32,8 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<EndpointLabels, Histogram, fn() -> Histogram>,
     in_flight: Gauge,
+    /// Request bytes held at this moment.
+    pub in_flight_bytes: Gauge,
     /// End of the served certificate's validity, in seconds since 1970.
     pub certificate_not_after: Gauge,
     /// Times a new certificate was taken.
@@ -74,14 +76,13 @@ impl Metrics {
     /// Registers all metrics. `outcomes` are the ids that requests can end with: their series
     /// exist from the start, so that a first increase shows up as one.
     #[must_use]
-    pub fn new(outcomes: impl Iterator<Item = &'static str> + Clone) -> Self {
+    pub fn new(outcomes: &[&'static str]) -> Self {
         let metrics = Self {
             registry: Registry::with_prefix("outrigger"),
             requests: Family::default(),
-            durations: Family::new_with_constructor(|| {
-                Histogram::new(DURATION_BUCKETS.iter().copied())
-            }),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS.iter().copied())),
             in_flight: Gauge::default(),
+            in_flight_bytes: Gauge::default(),
             certificate_not_after: Gauge::default(),
             certificate_reloads: Counter::default(),
             certificate_reload_failures: Counter::default(),
@@ -92,7 +93,7 @@ impl Metrics {
             metrics
                 .durations
                 .get_or_create_owned(&EndpointLabels { endpoint });
-            for outcome in outcomes.clone() {
+            for &outcome in outcomes {
                 metrics
                     .requests
                     .get_or_create_owned(&RequestLabels { endpoint, outcome });
@@ -107,6 +108,7 @@ impl Metrics {
             requests,
             durations,
             in_flight,
+            in_flight_bytes,
             ..
         } = &mut self;
         registry.register(
@@ -123,6 +125,11 @@ impl Metrics {
             "admission_in_flight",
             "Admission requests being answered",
             in_flight.clone(),
+        );
+        registry.register(
+            "admission_in_flight_bytes",
+            "Bytes of request bodies held at this moment",
+            in_flight_bytes.clone(),
         );
         let build = Info::new(BuildLabels {
             version: env!("CARGO_PKG_VERSION"),

@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use crate::config::is_dns_label;
 use crate::metrics::Metrics;
 use crate::namespace_info::NamespaceInfo;
+use crate::telemetry::error_chain;
 
 /// How long one look-up may take, waiting for its turn included.
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -62,7 +63,7 @@ pub enum NamespaceError {
         name: String,
     },
     /// The API server refused, or could not be reached.
-    #[error("cannot get namespace {name:?}: {source}")]
+    #[error("cannot get namespace {name:?} from the API server: {source}")]
     Api {
         /// The name asked for.
         name: String,
@@ -83,9 +84,7 @@ pub enum ClientError {
         source: Box<kube::config::KubeconfigError>,
     },
     /// Not in a pod, or in one without a service account.
-    #[error(
-        "not in a cluster: {0}; run in a pod with a service account, or set OUTRIGGER_KUBECONFIG"
-    )]
+    #[error("not in a cluster: {0}; run in a pod with a service account, or set OUTRIGGER_KUBECONFIG")]
     InCluster(#[from] kube::config::InClusterError),
     /// The client cannot be made from what was read.
     #[error("cannot make a client for the API server: {0}")]
@@ -189,14 +188,6 @@ async fn follow(
     }
 }
 
-/// Most errors of the client name their cause only as their source.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| {
-        format!("{text}: {source}")
-    })
-}
-
 impl Namespaces for Watched {
     fn ready(&self) -> bool {
         self.synced.load(Ordering::Acquire)
@@ -220,10 +211,7 @@ impl Watched {
         }
         let (api, turns, wanted) = (self.api.clone(), Arc::clone(&self.turns), name.clone());
         let get = self.runtime.spawn(timeout(LOOKUP_TIMEOUT, async move {
-            let _turn = turns
-                .acquire()
-                .await
-                .expect("the semaphore is never closed");
+            let _turn = turns.acquire().await.expect("the semaphore is never closed");
             api.get_opt(&wanted).await
         }));
         match get.await {
@@ -256,8 +244,8 @@ mod tests {
     use crate::server::new_metrics;
 
     /// Namespaces of an API server at this address, before the watch has shown any.
-    fn unsynced(address: &str) -> Arc<Watched> {
-        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+    fn unsynced(scheme: &str, address: &str) -> Arc<Watched> {
+        let config = kube::Config::new(format!("{scheme}://{address}").parse().unwrap());
         watch(Client::try_from(config).unwrap(), new_metrics()).0
     }
 
@@ -272,7 +260,7 @@ mod tests {
     #[tokio::test]
     async fn rejects_names_that_would_change_the_url_without_asking() {
         let (listener, address) = silent();
-        let namespaces = unsynced(&address);
+        let namespaces = unsynced("http", &address);
         for name in [
             "",
             ".",
@@ -286,10 +274,7 @@ mod tests {
             &"a".repeat(64),
         ] {
             let error = namespaces.lookup(name).await.unwrap_err();
-            assert!(
-                matches!(error, NamespaceError::BadName { .. }),
-                "{name}: {error}"
-            );
+            assert!(matches!(error, NamespaceError::BadName { .. }), "{name}: {error}");
         }
         assert_eq!(
             listener.accept().unwrap_err().kind(),
@@ -301,25 +286,50 @@ mod tests {
     async fn an_unreachable_api_server_is_an_error() {
         let (listener, address) = silent();
         drop(listener);
-        let error = unsynced(&address).lookup("shop").await.unwrap_err();
-        assert!(matches!(error, NamespaceError::Api { .. }), "{error}");
+        for scheme in ["http", "https"] {
+            let error = unsynced(scheme, &address).lookup("shop").await.unwrap_err();
+            assert!(matches!(error, NamespaceError::Api { .. }), "{scheme}: {error}");
+            assert!(error_chain(&error).contains("refused"), "{}", error_chain(&error));
+        }
     }
 
     #[tokio::test]
     async fn a_silent_api_server_is_an_error_in_time() {
         let (listener, address) = silent();
-        let namespaces = unsynced(&address);
+        let namespaces = unsynced("http", &address);
         let started = std::time::Instant::now();
         let lookups = (0..MAX_LOOKUPS * 2).map(|_| namespaces.lookup("shop"));
-        for result in futures::future::join_all(lookups).await {
-            let error = result.unwrap_err();
+        let halfway = async {
+            tokio::time::sleep(LOOKUP_TIMEOUT / 2).await;
+            std::iter::from_fn(|| listener.accept().ok()).collect::<Vec<_>>()
+        };
+        let (results, callers) = futures::join!(futures::future::join_all(lookups), halfway);
+        for error in results.into_iter().map(Result::unwrap_err) {
             assert!(matches!(error, NamespaceError::Timeout { .. }), "{error}");
         }
         assert!(
             started.elapsed() < LOOKUP_TIMEOUT * 2,
             "those that wait for their turn are in time, too"
         );
-        let callers = std::iter::from_fn(|| listener.accept().ok()).count();
-        assert!((1..=MAX_LOOKUPS).contains(&callers), "{callers} at once");
+        assert!(
+            (1..=MAX_LOOKUPS).contains(&callers.len()),
+            "{} at once",
+            callers.len()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_used_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubeconfig");
+        let absent = client(Some(&path)).await.map(drop).unwrap_err().to_string();
+        std::fs::write(&path, "contexts: [").unwrap();
+        let broken = client(Some(&path)).await.map(drop).unwrap_err().to_string();
+        for error in [absent, broken] {
+            assert!(
+                error.starts_with(&format!("the kubeconfig {} cannot be used: ", path.display())),
+                "{error}"
+            );
+        }
     }
 }

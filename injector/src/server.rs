@@ -168,12 +168,8 @@ pub async fn serve(config: ServerConfig, injector: Arc<Injector>) -> Result<(), 
 #[must_use]
 pub fn new_metrics() -> Arc<Metrics> {
     let failures = FailureKind::ALL.iter().map(|kind| kind.as_str());
-    Arc::new(Metrics::new(
-        Outcome::ALL
-            .iter()
-            .map(|outcome| outcome.as_str())
-            .chain(failures),
-    ))
+    let outcomes = Outcome::ALL.iter().map(|outcome| outcome.as_str());
+    Arc::new(Metrics::new(&outcomes.chain(failures).collect::<Vec<_>>()))
 }
 
 fn certificate(config: &ServerConfig) -> Result<&CertificateFiles, ServeError> {
@@ -196,8 +192,7 @@ impl Server {
         metrics.certificate_not_after.set(pair.not_after);
         let certificates = Arc::new(Certificates::new(&pair));
         let state = Arc::new(State::new(config, parts));
-        let (admission, admission_address) =
-            listen::admission(config, &state, Arc::clone(&certificates))?;
+        let (admission, admission_address) = listen::admission(config, &state, Arc::clone(&certificates))?;
         let (admin, admin_address) = listen::admin(config, &state)?;
         let addresses = Addresses {
             admission: admission_address,
@@ -226,11 +221,7 @@ impl Server {
     }
 
     /// Runs a task for as long as the server. The server ends with an error when the task does.
-    pub fn supervise(
-        &mut self,
-        name: &'static str,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) {
+    pub fn supervise(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         self.background.spawn(async move {
             task.await;
             name

@@ -36,19 +36,21 @@ pub enum TelemetryError {
     Twice(#[from] TryInitError),
 }
 
-/// Sends all logs, and panics as logs, to stderr. Colours only for a terminal, and only where
-/// `NO_COLOR` is unset or empty (<https://no-color.org>).
+/// Sends all logs, and panics as logs, to stderr. Colours only for a terminal.
 ///
 /// # Errors
 /// When the filter does not parse, or logging was set up before.
 pub fn init(config: &LogConfig) -> Result<(), TelemetryError> {
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    subscriber(config, io::stderr().is_terminal() && !plain, io::stderr)?.try_init()?;
+    subscriber(config, config.color && io::stderr().is_terminal(), io::stderr)?.try_init()?;
     panic::set_hook(Box::new(log_panic));
     Ok(())
 }
 
-fn subscriber<W>(
+/// What [`init`] installs, for any writer.
+///
+/// # Errors
+/// When the filter does not parse.
+pub fn subscriber<W>(
     config: &LogConfig,
     ansi: bool,
     writer: W,
@@ -74,6 +76,12 @@ where
 fn log_panic(info: &panic::PanicHookInfo<'_>) {
     let location = info.location().map(ToString::to_string);
     tracing::error!(reason = panic_text(info.payload()), location, "panic");
+}
+
+/// An error with what caused it: many name their cause only as their source.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }
 
 /// What a panic said.
@@ -111,6 +119,7 @@ mod tests {
         let config = LogConfig {
             filter: filter.to_owned(),
             format,
+            color: false,
         };
         let subscriber = subscriber(&config, false, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, log);
@@ -124,7 +133,7 @@ mod tests {
     fn a_field_cannot_forge_a_line() {
         for format in [LogFormat::Text, LogFormat::Json] {
             let page = logged(format, "info", || {
-                tracing::info!(namespace = FORGED, detail = Some(FORGED), "admitted")
+                tracing::info!(namespace = FORGED, detail = Some(FORGED), "admitted");
             });
             assert_eq!(page.lines().count(), 1, "{page:?}");
             // JSON has no need to escape DEL and C1, and its readers are programs.
@@ -132,11 +141,7 @@ mod tests {
                 LogFormat::Text => char.is_control(),
                 LogFormat::Json => *char < ' ',
             };
-            assert_eq!(
-                page.trim_end_matches('\n').chars().find(raw),
-                None,
-                "{page:?}"
-            );
+            assert_eq!(page.trim_end_matches('\n').chars().find(raw), None, "{page:?}");
             assert!(page.contains("forged"), "the value itself is kept: {page}");
         }
     }
@@ -144,7 +149,7 @@ mod tests {
     #[test]
     fn json_keeps_values_as_they_are() {
         let page = logged(LogFormat::Json, "info", || {
-            tracing::info!(uid = FORGED, "admitted")
+            tracing::info!(uid = FORGED, "admitted");
         });
         let line: serde_json::Value = serde_json::from_str(&page).unwrap();
         assert_eq!(
@@ -167,11 +172,9 @@ mod tests {
         let config = LogConfig {
             filter: "outrigger=loud".to_owned(),
             format: LogFormat::Text,
+            color: true,
         };
-        let error = subscriber(&config, false, io::sink)
-            .err()
-            .unwrap()
-            .to_string();
+        let error = subscriber(&config, false, io::sink).err().unwrap().to_string();
         assert!(
             error.starts_with("OUTRIGGER_LOG is \"outrigger=loud\": expected"),
             "{error}"

@@ -94,11 +94,7 @@ impl Pair {
         Self::parse(files, &certificate, &read("key", &files.key)?)
     }
 
-    fn parse(
-        files: &CertificateFiles,
-        certificate_pem: &[u8],
-        key_pem: &[u8],
-    ) -> Result<Self, TlsError> {
+    fn parse(files: &CertificateFiles, certificate_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
         let chain = parse_chain(&files.certificate, certificate_pem)?;
         let key = parse_key(&files.key, key_pem)?;
         let leaf = chain.first().expect("an empty chain is an error above");
@@ -120,10 +116,7 @@ impl Pair {
             .map_or(0, |elapsed| elapsed.as_secs());
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         if now > self.not_after {
-            tracing::warn!(
-                not_after = self.not_after,
-                "the serving certificate has expired"
-            );
+            tracing::warn!(not_after = self.not_after, "the serving certificate has expired");
         } else if now < self.not_before {
             tracing::warn!(
                 not_before = self.not_before,
@@ -234,8 +227,8 @@ fn parse_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError
 }
 
 fn validity(path: &Path, leaf: &CertificateDer<'_>) -> Result<(i64, i64), TlsError> {
-    let (_, parsed) = x509_parser::parse_x509_certificate(leaf)
-        .map_err(|error| unusable("certificate", path, &error))?;
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(leaf).map_err(|error| unusable("certificate", path, &error))?;
     Ok((
         parsed.validity().not_before.timestamp(),
         parsed.validity().not_after.timestamp(),

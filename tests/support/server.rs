@@ -1,34 +1,33 @@
-//! A server on the loopback interface, and a client that can misbehave.
-//!
-//! The client is rustls over a blocking socket, and HTTP written by hand: a test must be able to
-//! stop in the middle of a body, or to speak no TLS at all.
+//! A server on the loopback interface, with a core and namespaces that misbehave on demand.
+
+#[path = "http_client.rs"]
+mod http_client;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufReader, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use outrigger::config::{CertificateFiles, Config, ServerConfig};
+use outrigger::config::{CertificateFiles, Config, LogConfig, LogFormat, ServerConfig};
 use outrigger::inject::InternalError;
 use outrigger::namespace_info::NamespaceInfo;
 use outrigger::namespaces::{NamespaceError, Namespaces};
 use outrigger::review::{Answer, Endpoint, Outcome, Review};
 use outrigger::server::{Addresses, Parts, Reviewer, ServeError, Server, new_metrics};
+use outrigger::telemetry;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::{TLS12, TLS13};
-use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
-};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+
+pub use self::http_client::{Connection, Response, head, review, tcp};
 
 /// Longer than anything a test waits for, so that a hanging server fails a test.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -110,8 +109,7 @@ impl Namespaces for Fixed {
                 SLOW => tokio::time::sleep(SLOW_LOOKUP).await,
                 _ => {}
             }
-            let labels =
-                BTreeMap::from([("outrigger.mesh/inject".to_owned(), "enabled".to_owned())]);
+            let labels = BTreeMap::from([("outrigger.mesh/inject".to_owned(), "enabled".to_owned())]);
             Ok(NamespaceInfo {
                 labels,
                 ..NamespaceInfo::default()
@@ -162,11 +160,7 @@ impl Setup {
     pub fn refusal(&self) -> ServeError {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let parts = parts(Arc::default());
-        runtime.block_on(async {
-            Server::bind(&self.config, parts)
-                .err()
-                .expect("must not start")
-        })
+        runtime.block_on(async { Server::bind(&self.config, parts).expect_err("must not start") })
     }
 
     pub fn start(self) -> Running {
@@ -182,6 +176,7 @@ impl Setup {
         let namespaces = Arc::new(Fixed {
             ready: AtomicBool::new(true),
         });
+        LazyLock::force(&LOG);
         let parts = parts(Arc::clone(&namespaces));
         let (bound, addresses) = mpsc::channel();
         let config = self.config.clone();
@@ -272,7 +267,7 @@ impl Running {
         while tls.is_handshaking() {
             tls.complete_io(&mut socket)?;
         }
-        Ok(Connection(BufReader::new(StreamOwned::new(tls, socket))))
+        Ok(Connection::new(tls, socket))
     }
 
     /// A page of the admin server: its status and text.
@@ -290,11 +285,9 @@ impl Running {
     /// The value of one series.
     pub fn metric(&self, series: &str) -> f64 {
         let (_, page) = self.page("/metrics");
-        let line = page.lines().find_map(|line| {
-            line.strip_prefix(series)?
-                .strip_prefix(' ')
-                .map(str::to_owned)
-        });
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(str::to_owned));
         line.unwrap_or_else(|| panic!("no series {series} in\n{page}"))
             .parse()
             .unwrap()
@@ -310,13 +303,6 @@ impl Drop for Running {
     }
 }
 
-pub fn tcp(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = TcpStream::connect(address)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    Ok(socket)
-}
-
 /// Tries until it holds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
@@ -326,127 +312,38 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A connection to the webhooks.
-pub struct Connection(BufReader<StreamOwned<ClientConnection, TcpStream>>);
-
-impl Connection {
-    pub fn tls(&self) -> &ClientConnection {
-        &self.0.get_ref().conn
-    }
-
-    pub fn send(&mut self, text: &str) -> std::io::Result<()> {
-        let stream = self.0.get_mut();
-        stream.write_all(text.as_bytes())?;
-        stream.flush()
-    }
-
-    pub fn receive(&mut self) -> std::io::Result<Response> {
-        Response::read(&mut self.0)
-    }
-
-    /// Whether the server closes the connection now.
-    pub fn is_closed(&mut self) -> bool {
-        matches!(self.0.read(&mut [0]), Ok(0) | Err(_))
-    }
-
-    pub fn try_post(&mut self, path: &str, body: &str) -> std::io::Result<Response> {
-        self.send(&format!("{}{body}", head(path, body.len())))?;
-        self.receive()
-    }
-
-    pub fn post(&mut self, path: &str, body: &str) -> Response {
-        self.try_post(path, body).expect("the request is answered")
-    }
-}
-
-/// The head of a proper request.
-pub fn head(path: &str, length: usize) -> String {
-    format!(
-        "POST {path}?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n\r\n"
-    )
-}
-
-/// A response with a `Content-Length`.
-#[derive(Debug)]
-pub struct Response {
-    pub status: u16,
-    pub headers: BTreeMap<String, String>,
-    pub body: String,
-}
-
-impl Response {
-    fn read(stream: &mut impl BufRead) -> std::io::Result<Self> {
-        let first = line(stream)?;
-        let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let status = status.ok_or_else(|| std::io::Error::other(format!("not HTTP: {first:?}")))?;
-        let mut headers = BTreeMap::new();
-        loop {
-            let line = line(stream)?;
-            let Some((name, value)) = line.split_once(": ") else {
-                break;
-            };
-            headers.insert(name.to_ascii_lowercase(), value.to_owned());
-        }
-        let length = headers
-            .get("content-length")
-            .map_or(0, |length| length.parse().unwrap());
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body)?;
-        Ok(Self {
-            status,
-            headers,
-            body: String::from_utf8(body).unwrap(),
-        })
-    }
-
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
-    }
-
-    pub fn closes(&self) -> bool {
-        self.header("connection")
-            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
-    }
-
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.body).expect("the body is JSON")
-    }
-}
-
-fn line(stream: &mut impl BufRead) -> std::io::Result<String> {
-    let mut line = String::new();
-    match stream.read_line(&mut line)? {
-        0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(line.trim_end().to_owned()),
-    }
-}
-
-/// A review of a pod's creation, padded by an annotation to at least `size` bytes.
-pub fn review(namespace: &str, size: usize) -> String {
-    let pod = |padding: &str| {
-        serde_json::json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "web", "namespace": namespace, "annotations": {"padding": padding}},
-            "spec": {"containers": [{"name": "web", "image": "web"}]},
-        })
+/// What the servers of this process have logged.
+static LOG: LazyLock<Page> = LazyLock::new(|| {
+    let page = Page::default();
+    let config = LogConfig {
+        filter: "debug".to_owned(),
+        format: LogFormat::Text,
+        color: false,
     };
-    let build = |padding: &str| {
-        serde_json::json!({
-            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-            "request": {
-                "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-                "kind": {"group": "", "version": "v1", "kind": "Pod"},
-                "resource": {"group": "", "version": "v1", "resource": "pods"},
-                "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
-                "requestResource": {"group": "", "version": "v1", "resource": "pods"},
-                "name": "web", "namespace": namespace, "operation": "CREATE",
-                "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
-                "object": pod(padding), "oldObject": null, "dryRun": false, "options": null,
-            },
-        })
-        .to_string()
-    };
-    let least = build("");
-    build(&"x".repeat(size.saturating_sub(least.len())))
+    let writer = page.clone();
+    let subscriber = telemetry::subscriber(&config, false, move || writer.clone()).unwrap();
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    page
+});
+
+/// The lines logged so far that contain this text.
+pub fn log(text: &str) -> Vec<String> {
+    let page = String::from_utf8(LOG.0.lock().unwrap().clone()).unwrap();
+    page.split('\n')
+        .filter(|line| line.contains(text))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

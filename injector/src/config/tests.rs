@@ -42,7 +42,8 @@ fn reads_the_documented_defaults() {
         server.log,
         LogConfig {
             filter: "info".into(),
-            format: LogFormat::Text
+            format: LogFormat::Text,
+            color: true
         }
     );
     assert_eq!(injection.release_namespace, "outrigger-system");
@@ -149,15 +150,13 @@ fn reads_every_value() {
     assert_eq!(server.listen, "127.0.0.1:1".parse().unwrap());
     assert_eq!(server.admin_listen, "[::1]:2".parse().unwrap());
     assert_eq!((server.certificate, server.workers), (Some(files), Some(3)));
-    assert_eq!(
-        server.certificate_reload_interval,
-        Duration::from_millis(500)
-    );
+    assert_eq!(server.certificate_reload_interval, Duration::from_millis(500));
     assert_eq!(
         server.log,
         LogConfig {
             filter: "debug".into(),
-            format: LogFormat::Json
+            format: LogFormat::Json,
+            color: true
         }
     );
     assert_eq!(
@@ -177,10 +176,7 @@ fn reads_every_value() {
     );
     assert!(injection.inject_by_default);
     assert_eq!(injection.templates_dir, Some("/templates".into()));
-    assert_eq!(
-        injection.requirements_file,
-        Some("/requirements.yaml".into())
-    );
+    assert_eq!(injection.requirements_file, Some("/requirements.yaml".into()));
     assert_eq!(
         injection.setting_defaults,
         BTreeMap::from([("OUTRIGGER_PROXY_IMAGE".into(), "nginx".into())])
@@ -194,6 +190,12 @@ fn takes_an_empty_value_for_unset() {
         .map(|variable| (variable.name, " "))
         .chain([("OUTRIGGER_PROXY_IMAGE", "")]);
     assert_eq!(read(&empty.collect::<Vec<_>>()), read(&[]));
+}
+
+#[test]
+fn colours_are_the_users_choice() {
+    let color = |value| read(&[("NO_COLOR", value)]).unwrap().server.log.color;
+    assert_eq!((color(""), color("1"), color("0")), (true, false, false));
 }
 
 #[test]
@@ -214,9 +216,7 @@ fn lists_all_errors_at_once() {
         found[1],
         "OUTRIGGER_INJECT_DEFAULT is \"yes\": expected enabled or disabled"
     );
-    assert!(
-        found[2].starts_with("OUTRIGGER_LISTEN is \"8443\": expected an IP address and a port")
-    );
+    assert!(found[2].starts_with("OUTRIGGER_LISTEN is \"8443\": expected an IP address and a port"));
     assert!(found[3].starts_with("OUTRIGGER_CERT_FILE is set but OUTRIGGER_KEY_FILE is not"));
     assert_eq!(
         found[4],
@@ -229,16 +229,7 @@ fn rejects_values_out_of_bounds() {
     for (name, values) in [
         (
             "OUTRIGGER_BODY_TIMEOUT",
-            &[
-                "10",
-                "-1s",
-                "1s ago",
-                "0s",
-                "99ms",
-                "2h",
-                "1d",
-                "10 sec onds",
-            ] as &[&str],
+            &["10", "-1s", "1s ago", "0s", "99ms", "2h", "1d", "10 sec onds"] as &[&str],
         ),
         (
             "OUTRIGGER_MAX_BODY_BYTES",
@@ -283,9 +274,7 @@ fn suggests_nothing_far_off() {
 
 #[test]
 fn suggests_variables_of_settings() {
-    assert!(
-        lines(&[("OUTRIGGER_PROXYIMAGE", "1")])[0].contains("did you mean OUTRIGGER_PROXY_IMAGE?")
-    );
+    assert!(lines(&[("OUTRIGGER_PROXYIMAGE", "1")])[0].contains("did you mean OUTRIGGER_PROXY_IMAGE?"));
 }
 
 #[test]
@@ -322,10 +311,7 @@ fn every_default_parses_and_every_variable_is_explained() {
             "{variable}"
         );
         if let Some(default) = variable.default {
-            assert!(
-                read(&[(variable.name, default)]).is_ok(),
-                "{variable}={default}"
-            );
+            assert!(read(&[(variable.name, default)]).is_ok(), "{variable}={default}");
         }
     }
 }

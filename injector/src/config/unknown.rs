@@ -18,10 +18,7 @@ static SERVICE_LINK: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// An error for each unknown variable, and one for all service links.
-pub(super) fn check(
-    vars: &BTreeMap<String, String>,
-    setting_variables: &[String],
-) -> Vec<ConfigError> {
+pub(super) fn check(vars: &BTreeMap<String, String>, setting_variables: &[String]) -> Vec<ConfigError> {
     let strangers = vars
         .iter()
         .filter(|(name, _)| !known(setting_variables).any(|known| known == name.as_str()));
@@ -69,8 +66,5 @@ fn error(name: &str, setting_variables: &[String]) -> ConfigError {
 
 /// Compares without the prefix, which all have in common.
 fn likeness(known: &str, name: &str) -> f64 {
-    strsim::normalized_damerau_levenshtein(
-        known.trim_start_matches(PREFIX),
-        name.trim_start_matches(PREFIX),
-    )
+    strsim::normalized_damerau_levenshtein(known.trim_start_matches(PREFIX), name.trim_start_matches(PREFIX))
 }

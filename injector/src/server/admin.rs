@@ -26,11 +26,7 @@ async fn livez() -> HttpResponse {
 /// Lists each check, in the words of the API server's own `/readyz?verbose`.
 async fn readyz(state: web::Data<State>) -> HttpResponse {
     let checks = [
-        (
-            "namespaces",
-            state.parts.namespaces.ready(),
-            "not listed yet",
-        ),
+        ("namespaces", state.parts.namespaces.ready(), "not listed yet"),
         ("shutdown", !state.is_draining(), "in progress"),
     ];
     let lines = checks.iter().map(|(name, passed, reason)| match passed {

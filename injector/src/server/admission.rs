@@ -1,16 +1,19 @@
 //! The two webhooks.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
+use actix_web::body::{BoxBody, MessageBody, SizedStream};
 use actix_web::http::{ConnectionType, Method, StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, web};
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt, stream};
 
 use super::body;
 use super::failure::{Failure, FailureKind, status};
 use super::state::State;
 use crate::review::{self, Answer, Endpoint, Review};
+use crate::telemetry::error_chain;
 
 /// The outcome that is always worth a line in the log.
 const INJECTED: &str = "injected";
@@ -28,7 +31,7 @@ pub(super) fn routes(app: &mut web::ServiceConfig) {
 async fn admit(
     endpoint: Endpoint,
     request: HttpRequest,
-    payload: web::Payload,
+    mut payload: web::Payload,
     state: web::Data<State>,
 ) -> HttpResponse {
     let _in_flight = state.parts.metrics.start();
@@ -39,11 +42,11 @@ async fn admit(
         started: Instant::now(),
     };
     // Everything the future borrows is dropped with it, so nothing half-changed can be seen later.
-    let result = AssertUnwindSafe(call.answer(payload)).catch_unwind().await;
+    let result = AssertUnwindSafe(call.answer(&mut payload)).catch_unwind().await;
     let result = result.unwrap_or_else(|panic| Err(Failure::panicked(panic.as_ref())));
     let mut response = match result {
         Ok(answered) => call.answered(answered),
-        Err(failure) => call.failed(&failure),
+        Err(failure) => hold(call.failed(&failure), payload),
     };
     if state.is_draining() {
         close(&mut response);
@@ -51,29 +54,44 @@ async fn admit(
     response
 }
 
-async fn method_not_allowed() -> HttpResponse {
+/// Keeps the rest of an unread body until the response is written, which makes the connection
+/// close. A chunked body that nobody holds would be read to its end, which may never come.
+fn hold(response: HttpResponse, unread: web::Payload) -> HttpResponse {
+    response.map_body(|_, body| match body.try_into_bytes() {
+        Err(other) => other,
+        Ok(bytes) => {
+            let length = bytes.len() as u64;
+            let held = stream::iter([bytes]).map(move |bytes| {
+                let _until_the_end = &unread;
+                Ok::<_, Infallible>(bytes)
+            });
+            BoxBody::new(SizedStream::new(length, held))
+        }
+    })
+}
+
+async fn method_not_allowed(payload: web::Payload) -> HttpResponse {
     let message = "webhooks are called with POST";
     let mut response = status(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message);
     response.headers_mut().insert(
         header::ALLOW,
         header::HeaderValue::from_static(Method::POST.as_str()),
     );
-    response
+    hold(response, payload)
 }
 
-async fn not_found() -> HttpResponse {
-    status(
+async fn not_found(payload: web::Payload) -> HttpResponse {
+    let response = status(
         StatusCode::NOT_FOUND,
         "NotFound",
         "the webhooks are /mutate and /validate",
-    )
+    );
+    hold(response, payload)
 }
 
 /// Closes the connection after this response, and says so.
 pub(super) fn close(response: &mut HttpResponse) {
-    response
-        .head_mut()
-        .set_connection_type(ConnectionType::Close);
+    response.head_mut().set_connection_type(ConnectionType::Close);
 }
 
 /// One call of a webhook.
@@ -94,7 +112,7 @@ struct Answered {
 }
 
 impl Call<'_> {
-    async fn answer(&self, payload: web::Payload) -> Result<Answered, Failure> {
+    async fn answer(&self, payload: &mut web::Payload) -> Result<Answered, Failure> {
         if self.state.turns_away() {
             return Err(Failure::Draining);
         }
@@ -120,9 +138,7 @@ impl Call<'_> {
             true => Some(parts.namespaces.lookup(review.namespace()).await?),
             false => None,
         };
-        let answer = parts
-            .reviewer
-            .answer(self.endpoint, review, namespace.as_ref())?;
+        let answer = parts.reviewer.answer(self.endpoint, review, namespace.as_ref())?;
         Ok(Answered {
             answer,
             uid: review.uid().to_owned(),
@@ -149,10 +165,7 @@ impl Call<'_> {
 
     fn count(&self, outcome: &'static str) -> Duration {
         let took = self.started.elapsed();
-        self.state
-            .parts
-            .metrics
-            .answered(self.endpoint, outcome, took);
+        self.state.parts.metrics.answered(self.endpoint, outcome, took);
         took
     }
 
@@ -166,7 +179,7 @@ impl Call<'_> {
             dry_run,
         } = answered;
         let (endpoint, outcome) = (self.endpoint.as_str(), answer.outcome.as_str());
-        let (detail, micros) = (answer.message.as_deref(), micros(took));
+        let (detail, duration_us) = (answer.message.as_deref(), micros(took));
         if outcome == INJECTED || detail.is_some() {
             tracing::info!(
                 uid,
@@ -176,7 +189,7 @@ impl Call<'_> {
                 endpoint,
                 outcome,
                 detail,
-                micros,
+                duration_us,
                 "admission"
             );
         } else {
@@ -187,23 +200,23 @@ impl Call<'_> {
                 dry_run,
                 endpoint,
                 outcome,
-                micros,
+                duration_us,
                 "admission"
             );
         }
     }
 
     fn log_failure(&self, failure: &Failure, kind: FailureKind, took: Duration) {
-        let (endpoint, outcome, micros) = (self.endpoint.as_str(), kind.as_str(), micros(took));
+        let (endpoint, outcome, duration_us) = (self.endpoint.as_str(), kind.as_str(), micros(took));
         let peer = self.request.peer_addr().map(|address| address.to_string());
         let detail = match failure {
             Failure::Panicked(text) => text.clone(),
-            told => told.to_string(),
+            told => error_chain(told),
         };
         if kind == FailureKind::Error {
-            tracing::error!(endpoint, outcome, detail, peer, micros, "admission failed");
+            tracing::error!(endpoint, outcome, detail, peer, duration_us, "admission failed");
         } else {
-            tracing::info!(endpoint, outcome, detail, peer, micros, "admission refused");
+            tracing::info!(endpoint, outcome, detail, peer, duration_us, "admission refused");
         }
     }
 }

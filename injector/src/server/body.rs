@@ -7,6 +7,7 @@ use actix_web::error::PayloadError;
 use actix_web::http::header::{CONTENT_LENGTH, HeaderMap};
 use actix_web::web::{Bytes, Payload};
 use futures::StreamExt;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::timeout;
 
 use super::failure::Failure;
@@ -29,6 +30,8 @@ pub(super) struct Body {
 pub(super) struct Budget {
     limit: usize,
     used: AtomicUsize,
+    /// Shows `used` to the outside.
+    gauge: Gauge,
 }
 
 #[derive(Debug)]
@@ -38,11 +41,7 @@ struct Share {
 }
 
 /// Reads the whole body.
-pub(super) async fn read(
-    headers: &HeaderMap,
-    payload: Payload,
-    state: &State,
-) -> Result<Body, Failure> {
+pub(super) async fn read(headers: &HeaderMap, payload: &mut Payload, state: &State) -> Result<Body, Failure> {
     let limit = state.max_body_bytes;
     if promised_length(headers).is_some_and(|length| length > limit) {
         return Err(Failure::TooLarge { limit });
@@ -67,9 +66,9 @@ fn promised_length(headers: &HeaderMap) -> Option<usize> {
 }
 
 impl Body {
-    async fn fill(mut self, mut payload: Payload, limit: usize) -> Result<Self, Failure> {
+    async fn fill(mut self, payload: &mut Payload, limit: usize) -> Result<Self, Failure> {
         while let Some(chunk) = payload.next().await {
-            self.push(&chunk.map_err(aborted)?, limit)?;
+            self.push(&chunk.map_err(|error| aborted(&error))?, limit)?;
         }
         Ok(self)
     }
@@ -86,16 +85,14 @@ impl Body {
     }
 }
 
-fn aborted(error: PayloadError) -> Failure {
+fn aborted(error: &PayloadError) -> Failure {
     Failure::Aborted(error.to_string())
 }
 
 impl Budget {
-    pub(super) fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            used: AtomicUsize::new(0),
-        }
+    pub(super) fn new(limit: usize, gauge: Gauge) -> Self {
+        let used = AtomicUsize::new(0);
+        Self { limit, used, gauge }
     }
 
     /// Takes `more` bytes for someone who holds `held`, if that is fair.
@@ -104,10 +101,24 @@ impl Budget {
             let free = self.limit - used;
             (held + more <= free).then(|| used + more)
         };
-        self.used
+        let taken = self
+            .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, grown)
-            .is_ok()
+            .is_ok();
+        if taken {
+            self.gauge.inc_by(gauged(more));
+        }
+        taken
     }
+
+    fn give_back(&self, held: usize) {
+        self.used.fetch_sub(held, Ordering::AcqRel);
+        self.gauge.dec_by(gauged(held));
+    }
+}
+
+fn gauged(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 impl Share {
@@ -120,7 +131,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.held, Ordering::AcqRel);
+        self.budget.give_back(self.held);
     }
 }
 
@@ -137,7 +148,7 @@ mod tests {
 
     #[test]
     fn one_request_may_hold_half() {
-        let budget = Arc::new(Budget::new(100));
+        let budget = Arc::new(Budget::new(100, Gauge::default()));
         let mut only = share(&budget);
         assert!(
             (0..50).all(|_| only.grow(1)),
@@ -148,7 +159,7 @@ mod tests {
 
     #[test]
     fn large_requests_leave_room_for_small_ones() {
-        let budget = Arc::new(Budget::new(100));
+        let budget = Arc::new(Budget::new(100, Gauge::default()));
         let mut large: Vec<Share> = (0..20).map(|_| share(&budget)).collect();
         for _ in 0..100 {
             for share in &mut large {
@@ -164,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_free_again() {
-        let budget = Arc::new(Budget::new(100));
+        let budget = Arc::new(Budget::new(100, Gauge::default()));
         for _ in 0..10 {
             assert!(share(&budget).grow(100));
         }

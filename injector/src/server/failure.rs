@@ -93,16 +93,8 @@ impl FailureKind {
                 "RequestEntityTooLarge",
             ),
             Self::Timeout => ("timeout", StatusCode::REQUEST_TIMEOUT, "Timeout"),
-            Self::Overloaded => (
-                "overloaded",
-                StatusCode::TOO_MANY_REQUESTS,
-                "TooManyRequests",
-            ),
-            Self::Draining => (
-                "draining",
-                StatusCode::SERVICE_UNAVAILABLE,
-                "ServiceUnavailable",
-            ),
+            Self::Overloaded => ("overloaded", StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+            Self::Draining => ("draining", StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
             Self::Error => ("error", StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
         }
     }
@@ -133,9 +125,9 @@ impl Failure {
             Self::Slow { .. } => FailureKind::Timeout,
             Self::Overloaded => FailureKind::Overloaded,
             Self::Draining => FailureKind::Draining,
-            Self::Aborted(_)
-            | Self::Review(_)
-            | Self::Namespace(NamespaceError::BadName { .. }) => FailureKind::BadRequest,
+            Self::Aborted(_) | Self::Review(_) | Self::Namespace(NamespaceError::BadName { .. }) => {
+                FailureKind::BadRequest
+            }
             Self::Namespace(_) | Self::Internal(_) | Self::Panicked(_) => FailureKind::Error,
         }
     }

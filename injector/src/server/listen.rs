@@ -70,26 +70,19 @@ pub(super) fn admission(
 }
 
 /// Health checks and metrics.
-pub(super) fn admin(
-    config: &ServerConfig,
-    state: &Arc<State>,
-) -> Result<(Server, SocketAddr), ServeError> {
+pub(super) fn admin(config: &ServerConfig, state: &Arc<State>) -> Result<(Server, SocketAddr), ServeError> {
     let data = web::Data::from(Arc::clone(state));
     let refused = refused(config.admin_listen, "OUTRIGGER_ADMIN_LISTEN");
     let (listener, address) = bind(config.admin_listen).map_err(refused)?;
-    let server = HttpServer::new(move || {
-        App::new()
-            .app_data(data.clone())
-            .configure(admin_routes::routes)
-    })
-    .workers(1)
-    .max_connections(MAX_ADMIN_CONNECTIONS)
-    .client_request_timeout(HEAD_TIMEOUT)
-    .client_disconnect_timeout(DISCONNECT_TIMEOUT)
-    .shutdown_timeout(1)
-    .disable_signals()
-    .listen(listener)
-    .map_err(refused)?;
+    let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(admin_routes::routes))
+        .workers(1)
+        .max_connections(MAX_ADMIN_CONNECTIONS)
+        .client_request_timeout(HEAD_TIMEOUT)
+        .client_disconnect_timeout(DISCONNECT_TIMEOUT)
+        .shutdown_timeout(1)
+        .disable_signals()
+        .listen(listener)
+        .map_err(refused)?;
     Ok((server.run(), address))
 }
 

@@ -25,9 +25,10 @@ const TURNING_AWAY: u8 = 2;
 
 impl State {
     pub(super) fn new(config: &ServerConfig, parts: Parts) -> Self {
+        let gauge = parts.metrics.in_flight_bytes.clone();
         Self {
             parts,
-            budget: Arc::new(Budget::new(config.max_in_flight_bytes)),
+            budget: Arc::new(Budget::new(config.max_in_flight_bytes, gauge)),
             max_body_bytes: config.max_body_bytes,
             body_timeout: config.body_timeout,
             phase: AtomicU8::new(SERVING),

@@ -54,12 +54,7 @@ impl Reloader {
     ///
     /// The two files of a Secret cannot be read at one instant, so a pair that fails once is most
     /// often half written. Only what fails twice in a row is logged, once.
-    pub async fn run(
-        self,
-        interval: Duration,
-        certificates: Arc<Certificates>,
-        metrics: Arc<Metrics>,
-    ) {
+    pub async fn run(self, interval: Duration, certificates: Arc<Certificates>, metrics: Arc<Metrics>) {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut reloader = self;
@@ -171,11 +166,7 @@ mod tests {
             let first = pair();
             write(&dir, &first.0, &first.1);
             let reloader = Reloader::new(files.clone(), &Pair::load(&files).unwrap());
-            Self {
-                dir,
-                first,
-                reloader,
-            }
+            Self { dir, first, reloader }
         }
 
         fn write(&self, certificate: &str, key: &str) {
@@ -256,25 +247,17 @@ mod tests {
             mount.fails().0.to_string()
         };
         assert!(
-            said("", &key).contains("the certificate file")
-                && said("", &key).contains("holds no PEM block")
+            said("", &key).contains("the certificate file") && said("", &key).contains("holds no PEM block")
         );
         assert!(said(&key, &certificate).contains("are the two files swapped?"));
         assert!(said(&certificate, "").contains("the key file"));
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         assert!(
-            said(broken, &key).contains("certificate file")
-                && said(broken, &key).contains("cannot be used")
+            said(broken, &key).contains("certificate file") && said(broken, &key).contains("cannot be used")
         );
         let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         assert!(said(&certificate, broken).contains("key file"));
         fs::remove_file(mount.dir.path().join("tls.key")).unwrap();
-        assert!(
-            mount
-                .fails()
-                .0
-                .to_string()
-                .contains("cannot read the key file")
-        );
+        assert!(mount.fails().0.to_string().contains("cannot read the key file"));
     }
 }

@@ -1,0 +1,57 @@
+//! What can be wrong with the configuration.
+
+use super::{MAX_BODY_BYTES, MAX_IN_FLIGHT_BYTES, unknown};
+
+/// One thing wrong with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The value does not parse.
+    #[error("{variable} is {value:?}: expected {expected}")]
+    Invalid {
+        /// The variable's name.
+        variable: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// One of two variables that belong together is missing.
+    #[error("{set} is set but {missing} is not: a certificate and its key go together, set both")]
+    HalfCertificate {
+        /// The variable that is set.
+        set: &'static str,
+        /// The variable that is not.
+        missing: &'static str,
+    },
+    /// The budget of bytes in flight cannot hold what one body may be.
+    #[error("{MAX_IN_FLIGHT_BYTES} is {in_flight} bytes: expected at least {least}, twice {MAX_BODY_BYTES}")]
+    SmallBudget {
+        /// The budget, in bytes.
+        in_flight: usize,
+        /// The least it may be, in bytes.
+        least: usize,
+    },
+    /// No such variable.
+    #[error("{variable} is not a variable of Outrigger{}; unset or rename it", unknown::hint(.suggestion.as_deref()))]
+    Unknown {
+        /// The name as found.
+        variable: String,
+        /// A variable whose name is close.
+        suggestion: Option<String>,
+    },
+    /// Variables that Kubernetes sets for a Service called `outrigger`.
+    #[error(
+        "{} look like the variables Kubernetes sets for a Service called outrigger: set enableServiceLinks: false in \
+         the pod's spec",
+        .variables.join(", ")
+    )]
+    ServiceLinks {
+        /// Their names.
+        variables: Vec<String>,
+    },
+}
+
+/// Everything wrong with the configuration, one line each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigErrors(pub Vec<ConfigError>);
