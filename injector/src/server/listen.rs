@@ -121,3 +121,27 @@ fn may_lack_ipv6(address: SocketAddr, error: &io::Error) -> bool {
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn falls_back_to_ipv4_only_where_ipv6_is_the_trouble() {
+        // 97 is EAFNOSUPPORT and 99 EADDRNOTAVAIL on Linux: no IPv6 in the kernel, or switched off.
+        for (address, code, falls_back) in [
+            ("[::]:8443", 97, true),
+            ("[::]:8443", 99, true),
+            ("[::1]:8443", 97, false),
+            ("0.0.0.0:8443", 97, false),
+        ] {
+            let address: SocketAddr = address.parse().expect("the table holds addresses");
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(may_lack_ipv6(address, &error), falls_back, "{address} {error}");
+        }
+        let every = SocketAddr::from(([0_u16; 8], 8443));
+        for kind in [io::ErrorKind::AddrInUse, io::ErrorKind::PermissionDenied] {
+            assert!(!may_lack_ipv6(every, &kind.into()), "{kind}");
+        }
+    }
+}
