@@ -15,12 +15,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::names::ENV_PREFIX;
+
 pub use self::error::{ConfigError, ConfigErrors};
 use self::parse::Kind;
-pub use self::parse::is_dns_label;
-
-/// What every variable of Outrigger starts with.
-pub const PREFIX: &str = "OUTRIGGER_";
 
 /// Turns colours off when set to anything (<https://no-color.org>).
 const NO_COLOR: &str = "NO_COLOR";
@@ -178,7 +176,7 @@ impl std::fmt::Display for Variable {
 
 impl Config {
     /// Reads the configuration from variables: names and values, of which only those that start
-    /// with [`PREFIX`] count, and `NO_COLOR`. `setting_variables` are the full names of variables that hold
+    /// with [`ENV_PREFIX`] count, and `NO_COLOR`. `setting_variables` are the full names of variables that hold
     /// defaults of settings; their values are collected, not parsed.
     ///
     /// # Errors
@@ -189,12 +187,12 @@ impl Config {
     ) -> Result<Self, ConfigErrors> {
         let mut vars: BTreeMap<String, String> = vars.into_iter().collect();
         let color = vars.get(NO_COLOR).is_none_or(String::is_empty);
-        vars.retain(|name, _| name.starts_with(PREFIX));
+        vars.retain(|name, _| name.starts_with(ENV_PREFIX));
         let mut reader = Reader {
             errors: unknown::check(&vars, setting_variables),
         };
         let setting_defaults = setting_defaults(&vars, setting_variables);
-        let raw = envy::prefixed(PREFIX)
+        let raw = envy::prefixed(ENV_PREFIX)
             .from_iter(vars)
             .expect("optional strings read from any text");
         let config = reader.config(raw, setting_defaults, color);

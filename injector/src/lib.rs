@@ -30,3 +30,14 @@ pub mod uninject;
 pub mod validate;
 pub mod workload;
 pub mod yaml;
+
+#[cfg(feature = "server")]
+pub mod metrics;
+#[cfg(feature = "server")]
+pub mod namespaces;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod telemetry;
+#[cfg(feature = "server")]
+pub mod tls;

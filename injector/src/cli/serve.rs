@@ -1,5 +1,19 @@
-//! `outrigger serve`.
+//! `outrigger serve`: configuration → injector → server.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+
 use super::Status;
+use super::input::{config, load_injector};
+use crate::config::Config;
+use crate::{server, telemetry};
+
 pub(super) fn run() -> anyhow::Result<Status> {
-    anyhow::bail!("merge")
+    let Config { server, injection } = config()?;
+    telemetry::init(&server.log)?;
+    let injector = Arc::new(load_injector(injection, None, None)?);
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(server::serve(server, injector))?;
+    Ok(Status::Success)
 }

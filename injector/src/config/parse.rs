@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::LogFormat;
+use crate::settings::values::is_dns_label;
 
 /// A sort of value: what is allowed, in words, and as code.
 pub(super) struct Kind<T> {
@@ -86,14 +87,6 @@ pub(super) const TEXT: Kind<String> = Kind {
     expected: "a text",
     parse: |text| Some(text.to_owned()),
 };
-
-/// Whether this is a DNS label (RFC 1123), which is what a namespace's name must be. Anything
-/// else must not become part of a URL.
-#[must_use]
-pub fn is_dns_label(text: &str) -> bool {
-    let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    (1..=63).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
-}
 
 fn duration(text: &str) -> Option<Duration> {
     let value: SignedDuration = text.parse().ok()?;

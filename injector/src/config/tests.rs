@@ -49,7 +49,7 @@ fn every_variable_reaches_its_field() {
     let set = VARIABLES
         .iter()
         .map(|variable| (variable.name.to_owned(), variable.name.to_owned()));
-    let raw: Raw = envy::prefixed(PREFIX).from_iter(set).unwrap();
+    let raw: Raw = envy::prefixed(ENV_PREFIX).from_iter(set).unwrap();
     let Raw {
         listen,
         admin_listen,
@@ -293,7 +293,7 @@ fn refuses_a_budget_that_one_body_could_use_up() {
 fn every_default_parses_and_every_variable_is_explained() {
     for variable in VARIABLES {
         assert!(
-            variable.name.starts_with(PREFIX) && variable.help.ends_with('.'),
+            variable.name.starts_with(ENV_PREFIX) && variable.help.ends_with('.'),
             "{variable}"
         );
         if let Some(default) = variable.default {

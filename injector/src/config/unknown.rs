@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{ConfigError, PREFIX, VARIABLES};
+use super::{ConfigError, VARIABLES};
+use crate::names::ENV_PREFIX;
 
 /// How alike two names must be for one to be suggested; 1 means equal.
 const ALIKE: f64 = 0.6;
@@ -65,5 +66,8 @@ fn error(name: &str, setting_variables: &[String]) -> ConfigError {
 
 /// Compares without the prefix, which all have in common.
 fn likeness(known: &str, name: &str) -> f64 {
-    strsim::normalized_damerau_levenshtein(known.trim_start_matches(PREFIX), name.trim_start_matches(PREFIX))
+    strsim::normalized_damerau_levenshtein(
+        known.trim_start_matches(ENV_PREFIX),
+        name.trim_start_matches(ENV_PREFIX),
+    )
 }

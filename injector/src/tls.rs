@@ -1,0 +1,253 @@
+//! The serving certificate: loaded from two PEM files, checked, and swapped while running.
+//!
+//! The files are read again on an interval. File notifications are of no use here: the kubelet
+//! swaps a symbolic link above the mounted Secret, and watches on the files miss that.
+
+mod reload;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use sha2::{Digest, Sha256};
+
+use crate::config::CertificateFiles;
+
+pub use self::reload::Reloader;
+
+/// Why a certificate cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file is missing or may not be read.
+    #[error("cannot read the {what} file {}: {source}", .path.display())]
+    Unreadable {
+        /// "certificate" or "key".
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not PEM, or what it holds cannot be used.
+    #[error("the {what} file {} cannot be used: {reason}", .path.display())]
+    Unusable {
+        /// "certificate" or "key".
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file holds none of what it is for.
+    #[error("the {what} file {} holds no PEM block with a {what}; are the two files swapped?", .path.display())]
+    Empty {
+        /// "certificate" or "key".
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The files do not belong together.
+    #[error(
+        "the key in {} is not the one of the certificate in {}: write both files from the same Secret",
+        .key.display(), .certificate.display()
+    )]
+    Mismatch {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+}
+
+/// A certificate chain with its key, checked to belong together.
+#[derive(Debug)]
+pub struct Pair {
+    certified: Arc<CertifiedKey>,
+    /// Tells contents apart without keeping a second copy of the key.
+    digest: Digested,
+    /// Start of the certificate's validity, in seconds since 1970.
+    pub not_before: i64,
+    /// End of the certificate's validity, in seconds since 1970.
+    pub not_after: i64,
+}
+
+/// The certificate now served: what rustls asks at each handshake.
+#[derive(Debug)]
+pub struct Certificates(ArcSwap<CertifiedKey>);
+
+impl Pair {
+    /// Reads and checks both files.
+    ///
+    /// # Errors
+    /// Says which file is wrong, and why. An expired certificate is no error: an outage would not
+    /// make it newer, and the caller's own check gives the better message.
+    pub fn load(files: &CertificateFiles) -> Result<Self, TlsError> {
+        let certificate = read("certificate", &files.certificate)?;
+        Self::parse(files, &certificate, &read("key", &files.key)?)
+    }
+
+    fn parse(files: &CertificateFiles, certificate_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
+        let chain = parse_chain(&files.certificate, certificate_pem)?;
+        let key = parse_key(&files.key, key_pem)?;
+        let leaf = chain.first().expect("an empty chain is an error above");
+        let (not_before, not_after) = validity(&files.certificate, leaf)?;
+        let certified = certify(files, chain, key)?;
+        let digest = digest(certificate_pem, key_pem);
+        Ok(Self {
+            certified: Arc::new(certified),
+            digest,
+            not_before,
+            not_after,
+        })
+    }
+
+    /// Logs when the certificate is not valid at this moment.
+    pub fn warn_unless_valid(&self) {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |elapsed| elapsed.as_secs());
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        if now > self.not_after {
+            tracing::warn!(not_after = self.not_after, "the serving certificate has expired");
+        } else if now < self.not_before {
+            tracing::warn!(not_before = self.not_before, "the serving certificate is not valid yet");
+        }
+    }
+}
+
+impl Certificates {
+    /// Starts serving this pair.
+    #[must_use]
+    pub fn new(pair: &Pair) -> Self {
+        Self(ArcSwap::new(Arc::clone(&pair.certified)))
+    }
+
+    /// Serves this pair at every handshake from now on; connections that exist go on undisturbed.
+    pub fn swap(&self, pair: &Pair) {
+        self.0.store(Arc::clone(&pair.certified));
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+/// The TLS side of the server: 1.2 and 1.3, no client certificates, and no session resumption,
+/// which the API server never uses. ALPN is set by the HTTP server: `http/1.1` alone, since it is
+/// built without HTTP/2.
+#[must_use]
+pub fn server_config(certificates: Arc<Certificates>) -> rustls::ServerConfig {
+    let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(provider()))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .expect("the provider's cipher suites cover TLS 1.2 and 1.3")
+        .with_no_client_auth()
+        .with_cert_resolver(certificates);
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config
+}
+
+/// Draws one random number. The first one costs the provider some 30 ms, which the first caller
+/// after readiness should not pay.
+///
+/// # Errors
+/// When the system has no randomness to give.
+pub fn warm_up() -> Result<(), rustls::crypto::GetRandomFailed> {
+    provider().secure_random.fill(&mut [0])
+}
+
+/// Named at every use, never installed as the process default: with two providers in a build the
+/// default is ambiguous and rustls panics.
+fn provider() -> CryptoProvider {
+    aws_lc_rs::default_provider()
+}
+
+fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Unreadable {
+        what,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+type Digested = [u8; 32];
+
+/// Over both contents and where the first one ends.
+fn digest(certificate_pem: &[u8], key_pem: &[u8]) -> Digested {
+    let length = certificate_pem.len().to_be_bytes();
+    Sha256::new()
+        .chain_update(length)
+        .chain_update(certificate_pem)
+        .chain_update(key_pem)
+        .finalize()
+        .into()
+}
+
+fn unusable(what: &'static str, path: &Path, reason: &impl ToString) -> TlsError {
+    TlsError::Unusable {
+        what,
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+fn parse_chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain = chain.map_err(|error| unusable("certificate", path, &error))?;
+    if chain.is_empty() {
+        return Err(TlsError::Empty {
+            what: "certificate",
+            path: path.to_owned(),
+        });
+    }
+    Ok(chain)
+}
+
+fn parse_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::Empty {
+            what: "key",
+            path: path.to_owned(),
+        },
+        other => unusable("key", path, &other),
+    })
+}
+
+fn validity(path: &Path, leaf: &CertificateDer<'_>) -> Result<(i64, i64), TlsError> {
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(leaf).map_err(|error| unusable("certificate", path, &error))?;
+    Ok((
+        parsed.validity().not_before.timestamp(),
+        parsed.validity().not_after.timestamp(),
+    ))
+}
+
+fn certify(
+    files: &CertificateFiles,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<CertifiedKey, TlsError> {
+    let key = provider()
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| unusable("key", &files.key, &error))?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) => Ok(certified),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(TlsError::Mismatch {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+        }),
+        Err(error) => Err(unusable("certificate", &files.certificate, &error)),
+    }
+}

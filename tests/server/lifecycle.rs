@@ -1,0 +1,208 @@
+//! From start to end: refusals, readiness, metrics, draining.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use outrigger::error::Outcome;
+use outrigger::metrics::DURATION_BUCKETS;
+use outrigger::server::{FailureKind, Termination};
+use tokio::sync::oneshot;
+
+use crate::support::{Identity, SLOW, SLOW_LOOKUP, Setup, eventually, head, review, tcp, write_pair};
+
+#[test]
+fn says_at_start_which_file_is_wrong() {
+    let setup = Setup::new();
+    let dir = setup.dir.path().to_owned();
+    let (own, other) = (&setup.identity, Identity::new());
+    let refusal = || setup.refusal().to_string();
+
+    write_pair(&dir, &own.certificate, &other.key);
+    assert!(
+        refusal().contains("tls.key is not the one of the certificate in"),
+        "{}",
+        refusal()
+    );
+    write_pair(&dir, &own.key, &own.certificate);
+    assert!(
+        refusal().contains("tls.crt holds no PEM block with a certificate"),
+        "{}",
+        refusal()
+    );
+    write_pair(&dir, &own.certificate, "");
+    assert!(
+        refusal().contains("tls.key holds no PEM block with a key"),
+        "{}",
+        refusal()
+    );
+    std::fs::remove_file(dir.join("tls.key")).unwrap();
+    assert!(refusal().starts_with("cannot read the key file"), "{}", refusal());
+    std::fs::remove_file(dir.join("tls.crt")).unwrap();
+    assert!(
+        refusal().starts_with("cannot read the certificate file"),
+        "{}",
+        refusal()
+    );
+
+    let none = Setup::with(|config| config.certificate = None).refusal().to_string();
+    assert_eq!(
+        none,
+        "no serving certificate: set OUTRIGGER_CERT_FILE and OUTRIGGER_KEY_FILE"
+    );
+}
+
+#[test]
+fn says_at_start_which_address_is_taken() {
+    let first = Setup::new().start();
+    let taken = first.addresses.admin;
+    let error = Setup::with(|config| config.admin_listen = taken).refusal().to_string();
+    assert!(error.starts_with(&format!("cannot listen on {taken}")), "{error}");
+    assert!(error.ends_with("set OUTRIGGER_ADMIN_LISTEN"), "{error}");
+}
+
+#[test]
+fn is_ready_only_when_namespaces_are_known() {
+    let server = Setup::new().start();
+    server.namespaces.ready.store(false, Ordering::SeqCst);
+    assert_eq!(server.page("/livez"), (200, "ok".to_owned()));
+    let page = "[-]namespaces failed: not listed yet\n[+]shutdown ok\nreadyz check failed\n";
+    assert_eq!(server.page("/readyz"), (503, page.to_owned()));
+    server.namespaces.ready.store(true, Ordering::SeqCst);
+    let page = "[+]namespaces ok\n[+]shutdown ok\nreadyz check passed\n";
+    assert_eq!(server.page("/readyz"), (200, page.to_owned()));
+    assert_eq!(server.page("/mutate").0, 404);
+}
+
+#[test]
+fn drains_without_losing_a_request() {
+    let mut server = Setup::with(|config| config.drain_delay = Duration::from_millis(600)).start();
+    let body = review("shop", 0);
+    let mut kept: Vec<_> = (0..60).map(|_| server.connect()).collect();
+    kept.iter_mut()
+        .for_each(|connection| assert_eq!(connection.post("/mutate", &body).status, 200));
+    let mut in_flight = server.connect();
+    let slow = review(SLOW, 0);
+    in_flight
+        .send(&format!("{}{slow}", head("/mutate", slow.len())))
+        .unwrap();
+    eventually("the slow request is in flight", || {
+        server.metric("outrigger_admission_in_flight") == 1.0
+    });
+
+    let stopped = Instant::now();
+    server.stop();
+    eventually("readiness is off", || server.page("/readyz").0 == 503);
+    assert!(server.page("/readyz").1.contains("[-]shutdown failed: in progress"));
+    assert_eq!(
+        server.connect().post("/mutate", &body).status,
+        200,
+        "new connections are still served"
+    );
+
+    let mut statuses = Vec::new();
+    for connection in &mut kept {
+        // Until the first 503, each request must be answered.
+        let Ok(response) = connection.try_post("/mutate", &body) else {
+            break;
+        };
+        assert!(response.closes(), "the client is told not to use the connection again");
+        let retry = (response.status == 503).then_some("1");
+        assert_eq!(response.header("retry-after"), retry);
+        statuses.push(response.status);
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
+    assert!(
+        statuses.is_sorted() && statuses.iter().all(|status| [200, 503].contains(status)),
+        "{statuses:?}"
+    );
+
+    assert_eq!(
+        in_flight.receive().unwrap().status,
+        200,
+        "what was in flight is finished"
+    );
+    assert!(stopped.elapsed() >= SLOW_LOOKUP / 2);
+    server.wait().unwrap();
+    assert!(tcp(server.addresses.admission).is_err(), "nothing listens any more");
+}
+
+#[test]
+fn gives_up_on_requests_in_flight_after_the_drain_timeout() {
+    let mut server = Setup::with(|config| config.drain_timeout = Duration::from_secs(1)).start();
+    let mut connection = server.connect();
+    connection.send(&head("/mutate", 1000)).unwrap();
+    eventually("it is in flight", || {
+        server.metric("outrigger_admission_in_flight") == 1.0
+    });
+    server.stop();
+    let started = Instant::now();
+    server.wait().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+/// In this very process: no other test here listens to signals, and once handled, a signal ends
+/// nothing.
+#[test]
+fn stops_on_sigterm() {
+    let (installed, ready) = std::sync::mpsc::channel();
+    let (stop, _) = oneshot::channel();
+    let stopped = async move {
+        let mut termination = Termination::install().unwrap();
+        installed.send(()).unwrap();
+        termination.received().await;
+    };
+    let mut server = Setup::new().start_until(stop, stopped);
+    ready.recv().unwrap();
+    assert_eq!(server.page("/readyz").0, 200);
+    let kill = format!("kill -TERM {}", std::process::id());
+    assert!(
+        std::process::Command::new("sh")
+            .args(["-c", &kill])
+            .status()
+            .unwrap()
+            .success()
+    );
+    server.wait().unwrap();
+}
+
+#[test]
+fn metrics_tell_outcomes_apart_and_hold_nothing_a_caller_chose() {
+    let server = Setup::new().start();
+    let mut connection = server.connect();
+    (0..3).for_each(|_| drop(connection.post("/validate", &review("a-secret-project", 0))));
+    let outcomes = Outcome::all().map(Outcome::as_str);
+    let ids = outcomes.chain(FailureKind::ALL.iter().map(|kind| kind.as_str()));
+    for id in ids {
+        let expected = if id == Outcome::ADMITTED.as_str() { 3.0 } else { 0.0 };
+        let series =
+            |endpoint| format!("outrigger_admission_requests_total{{endpoint=\"{endpoint}\",outcome=\"{id}\"}}");
+        assert_eq!(server.metric(&series("validate")), expected, "{id}");
+        assert_eq!(server.metric(&series("mutate")), 0.0, "{id}");
+    }
+    assert_eq!(
+        server.metric("outrigger_admission_duration_seconds_count{endpoint=\"validate\"}"),
+        3.0
+    );
+    let (_, page) = server.page("/metrics");
+    let bounds = |line: &str| line.split("le=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
+    let validate = page
+        .lines()
+        .filter(|line| line.contains("_bucket") && line.contains("\"validate\""));
+    let found: Vec<_> = validate.filter_map(bounds).filter(|bound| bound.is_finite()).collect();
+    assert_eq!(found.len(), DURATION_BUCKETS.len(), "{page}");
+    assert_eq!((found[0], found[found.len() - 1]), (0.000_05, 5.0));
+    assert!(page.contains(concat!(
+        "outrigger_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\"} 1"
+    )));
+    for name in [
+        "outrigger_namespaces_synced 0",
+        "outrigger_namespace_watch_errors_total 0",
+        "# EOF",
+    ] {
+        assert!(page.contains(name), "{name} in\n{page}");
+    }
+    assert!(!page.contains("secret") && !page.contains("705ab4f5"), "{page}");
+}
