@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[allow(dead_code)] // Other suites use the rest.
 #[path = "support/golden.rs"]
 mod golden;
 #[path = "support/tools.rs"]

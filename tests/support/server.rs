@@ -15,6 +15,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use outrigger::config::{CertificateFiles, Config, LogConfig, LogFormat, ServerConfig};
 use outrigger::error::{InternalError, Outcome};
+use outrigger::inject::Injector;
 use outrigger::namespace::NamespaceInfo;
 use outrigger::namespaces::{NamespaceError, Namespaces};
 use outrigger::review::{Answer, Endpoint, Review};
@@ -87,6 +88,13 @@ impl Reviewer for Core {
 #[derive(Default)]
 pub struct Fixed {
     pub ready: AtomicBool,
+    known: BTreeMap<String, NamespaceInfo>,
+}
+
+impl Fixed {
+    fn ready(known: BTreeMap<String, NamespaceInfo>) -> Self {
+        Self { ready: AtomicBool::new(true), known }
+    }
 }
 
 impl Namespaces for Fixed {
@@ -103,11 +111,7 @@ impl Namespaces for Fixed {
                 SLOW => tokio::time::sleep(SLOW_LOOKUP).await,
                 _ => {}
             }
-            let labels = BTreeMap::from([("outrigger.mesh/inject".to_owned(), "enabled".to_owned())]);
-            Ok(NamespaceInfo {
-                labels,
-                ..NamespaceInfo::default()
-            })
+            Ok(self.known.get(name).cloned().unwrap_or_else(NamespaceInfo::enabled))
         }
         .boxed()
     }
@@ -149,7 +153,7 @@ impl Setup {
     /// Why this does not start.
     pub fn refusal(&self) -> ServeError {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let parts = parts(Arc::default());
+        let parts = parts(Arc::new(Core), Arc::default());
         runtime.block_on(async { Server::bind(&self.config, parts).expect_err("must not start") })
     }
 
@@ -158,12 +162,26 @@ impl Setup {
         self.start_until(stop, stopped.map(drop))
     }
 
+    /// With the real core, and namespaces that are known beforehand.
+    pub fn start_injector(self, injector: Injector, known: BTreeMap<String, NamespaceInfo>) -> Running {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let namespaces = Arc::new(Fixed::ready(known));
+        self.run(Arc::new(injector), namespaces, stop, stopped.map(drop))
+    }
+
     pub fn start_until(self, stop: oneshot::Sender<()>, stopped: impl Future<Output = ()> + Send + 'static) -> Running {
-        let namespaces = Arc::new(Fixed {
-            ready: AtomicBool::new(true),
-        });
+        self.run(Arc::new(Core), Arc::new(Fixed::ready(BTreeMap::new())), stop, stopped)
+    }
+
+    fn run(
+        self,
+        reviewer: Arc<dyn Reviewer>,
+        namespaces: Arc<Fixed>,
+        stop: oneshot::Sender<()>,
+        stopped: impl Future<Output = ()> + Send + 'static,
+    ) -> Running {
         LazyLock::force(&LOG);
-        let parts = parts(Arc::clone(&namespaces));
+        let parts = parts(reviewer, Arc::clone(&namespaces));
         let (bound, addresses) = mpsc::channel();
         let config = self.config.clone();
         let thread = std::thread::spawn(move || {
@@ -185,9 +203,9 @@ impl Setup {
     }
 }
 
-fn parts(namespaces: Arc<Fixed>) -> Parts {
+fn parts(reviewer: Arc<dyn Reviewer>, namespaces: Arc<Fixed>) -> Parts {
     Parts {
-        reviewer: Arc::new(Core),
+        reviewer,
         namespaces,
         metrics: new_metrics(),
     }
