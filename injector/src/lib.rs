@@ -1,1 +1,3 @@
 //! Outrigger.
+
+pub mod yaml;
