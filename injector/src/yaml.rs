@@ -12,6 +12,8 @@ mod json;
 mod quote;
 mod resolve;
 mod split;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tree;
 
@@ -77,7 +79,7 @@ pub enum YamlErrorKind {
     Syntax(String),
     #[error("invalid JSON: {0}")]
     Json(String),
-    #[error("only a comment may follow `---`, found `{0}`: put it on the next line")]
+    #[error("only a space and a comment may follow `---`, found `{0}`: put it on the next line")]
     Separator(String),
     #[error(
         "content after the end of the document: kubectl ignores it; put a line with `---` before it"
@@ -97,8 +99,20 @@ pub enum YamlErrorKind {
     Tab,
     #[error("the lines of a block string must be indented")]
     UnindentedBlock,
-    #[error("`#` is not allowed in a tag")]
+    #[error("a key and its `:` must be on one line")]
+    KeyOfSeveralLines,
+    #[error(
+        "too little follows the JSON value for kubectl to read it: put a line with `---` before it"
+    )]
+    ShortRest,
+    #[error("a tag has no `#` and must be followed by a space")]
     InvalidTag,
+    #[error(
+        "the name of an anchor consists of letters, digits, `_` and `-`, and a space follows it"
+    )]
+    InvalidAnchor,
+    #[error("`{0}` inside brackets or braces means different things to YAML parsers: quote it")]
+    AmbiguousInFlow(String),
     #[error("`...` ends a document, and there is none before it: remove it")]
     EndWithoutDocument,
     #[error("maps and lists are nested deeper than {MAX_DEPTH} levels")]
@@ -259,7 +273,7 @@ fn head_len(text: &str) -> usize {
         let rest = marker.unwrap_or(line).trim();
         match marker {
             _ if (rest.is_empty() || rest.starts_with('#')) && line.ends_with('\n') => {
-                len += line.len()
+                len += line.len();
             }
             Some(_) => return len + 3,
             None => break,

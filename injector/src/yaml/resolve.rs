@@ -29,7 +29,9 @@ pub(super) fn resolve_plain(text: &str) -> Scalar {
         Some(b'+' | b'-' | b'0'..=b'9') => {
             word(text).or_else(|| number(text)).unwrap_or(Scalar::Text)
         }
-        Some(b'.') => word(text).or_else(|| float(text)).unwrap_or(Scalar::Text),
+        Some(b'.') => word(text)
+            .or_else(|| fraction(text))
+            .unwrap_or(Scalar::Text),
         Some(_) => word(text).unwrap_or(Scalar::Text),
     }
 }
@@ -117,6 +119,25 @@ fn number(text: &str) -> Option<Scalar> {
     integer(&plain)
         .or_else(|| float(&plain))
         .or_else(|| signed_binary(&plain))
+}
+
+/// A float that starts with its point, where an underscore must stand between digits.
+fn fraction(text: &str) -> Option<Scalar> {
+    let between_digits = text
+        .split('_')
+        .skip(1)
+        .all(|part| part.starts_with(is_digit))
+        && text
+            .rsplit('_')
+            .skip(1)
+            .all(|part| part.ends_with(is_digit));
+    between_digits
+        .then(|| float(&text.replace('_', "")))
+        .flatten()
+}
+
+fn is_digit(char: char) -> bool {
+    char.is_ascii_digit()
 }
 
 /// Go's `ParseInt(s, 0, 64)`, then `ParseUint(s, 0, 64)`, which takes no sign.
@@ -224,7 +245,10 @@ mod tests {
             ("1e3", float(1000.0)),
             ("1e999", Scalar::Text),
             (".5", float(0.5)),
-            (".5_0", Scalar::Text),
+            (".5_0", float(0.5)),
+            ("._5", Scalar::Text),
+            (".5_", Scalar::Text),
+            (".5_e1", Scalar::Text),
             ("+.5", float(0.5)),
             ("1.", float(1.0)),
             (".", Scalar::Text),

@@ -24,15 +24,20 @@ pub(super) enum Body<'a> {
 
 /// Splits a stream into chunks whose texts concatenate to `input`.
 pub(super) fn split(input: &str) -> Result<Vec<Chunk<'_>>, YamlError> {
+    // kubectl drops the mark before it looks at anything else.
+    let unmarked = input.strip_prefix('\u{feff}').unwrap_or(input);
     let mut chunks = Vec::new();
-    let rest = if input.trim_start().starts_with('{') {
-        take_json(input, &mut chunks)?
+    let rest = if unmarked.trim_start().starts_with('{') {
+        take_json(unmarked, &mut chunks)?
     } else {
-        input
+        unmarked
     };
-    if !rest.is_empty() {
-        let read = input.len() - rest.len();
-        split_yaml(rest, line_at(input, read), &mut chunks)?;
+    if !rest.is_empty() || (chunks.is_empty() && !input.is_empty()) {
+        let read = unmarked.len() - rest.len();
+        split_yaml(rest, line_at(unmarked, read), &mut chunks)?;
+    }
+    if let Some(first) = chunks.first_mut() {
+        first.text = &input[..input.len() - unmarked.len() + first.text.len()];
     }
     Ok(chunks)
 }
@@ -59,28 +64,52 @@ fn take_json<'a>(input: &'a str, chunks: &mut Vec<Chunk<'a>>) -> Result<&'a str,
                 line += breaks(text);
                 end = next;
             }
-            Err(error) if chunks.len() > 1 => return Err(json::error_at(&error, 1)),
+            Err(error) if chunks.len() > 1 || is_number(&input[end..], chunks) => {
+                return Err(json::error_at(&error, 1));
+            }
             Err(_) => break,
         }
     }
-    Ok(give_blanks_to_last(input, end, chunks))
+    give_blanks_to_last(input, end, chunks)
+}
+
+/// Whether a number follows the first value. Go's decoder takes it for a second value whatever
+/// stands behind it, so that the stream is JSON.
+fn is_number(rest: &str, chunks: &[Chunk<'_>]) -> bool {
+    let rest = rest.trim_start();
+    let digits = rest.strip_prefix('-').unwrap_or(rest);
+    !chunks.is_empty() && digits.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// White space up to the first line break belongs to the JSON value before it; at the end of the
 /// input all of it does.
-fn give_blanks_to_last<'a>(input: &'a str, end: usize, chunks: &mut [Chunk<'a>]) -> &'a str {
+fn give_blanks_to_last<'a>(
+    input: &'a str,
+    end: usize,
+    chunks: &mut [Chunk<'a>],
+) -> Result<&'a str, YamlError> {
     let Some(last) = chunks.last_mut() else {
-        return input;
+        return Ok(input);
     };
     let rest = &input[end..];
     let blank = rest.len() - rest.trim_start().len();
-    let taken = match rest[..blank].find('\n') {
+    let newline = rest[..blank].find('\n');
+    // kubectl looks four bytes ahead when it goes from JSON to YAML, and fails without them.
+    if blank < rest.len() && rest.len() - newline.unwrap_or(blank) < 4 {
+        let line = line_at(input, end + blank);
+        return Err(YamlError {
+            line,
+            column: 1,
+            kind: YamlErrorKind::ShortRest,
+        });
+    }
+    let taken = match newline {
         Some(newline) if blank < rest.len() => newline + 1,
         _ => blank,
     };
     let start = end - last.text.len();
     last.text = &input[start..end + taken];
-    &input[end + taken..]
+    Ok(&input[end + taken..])
 }
 
 fn split_yaml<'a>(
@@ -93,22 +122,23 @@ fn split_yaml<'a>(
         if let Some(tail) = text.strip_prefix("---") {
             check_separator(tail, line)?;
             if position > start {
-                chunks.push(yaml_chunk(&rest[start..position], start_line));
+                chunks.push(yaml_chunk(&rest[start..position], start_line, start > 0));
             }
             (start, start_line) = (position, line);
         }
         position += text.len();
     }
-    chunks.push(yaml_chunk(&rest[start..], start_line));
+    chunks.push(yaml_chunk(&rest[start..], start_line, start > 0));
     Ok(())
 }
 
 fn check_separator(tail: &str, line: usize) -> Result<(), YamlError> {
-    let tail = tail.trim();
-    if tail.is_empty() || tail.starts_with('#') {
+    let text = tail.trim();
+    // `---#` is a separator to kubectl between documents, and text before the first one.
+    if text.is_empty() || (text.starts_with('#') && !tail.starts_with('#')) {
         return Ok(());
     }
-    let kind = YamlErrorKind::Separator(tail.chars().take(40).collect());
+    let kind = YamlErrorKind::Separator(text.chars().take(40).collect());
     Err(YamlError {
         line,
         column: 1,
@@ -116,14 +146,19 @@ fn check_separator(tail: &str, line: usize) -> Result<(), YamlError> {
     })
 }
 
-fn yaml_chunk(text: &str, first_line: usize) -> Chunk<'_> {
+/// kubectl's parser takes a byte order mark only at the start of what it is given, which is
+/// behind a separator but for the first.
+fn yaml_chunk(text: &str, first_line: usize, may_be_marked: bool) -> Chunk<'_> {
     let body = if text.starts_with("---") {
         text.split_once('\n').map_or("", |(_, body)| body)
     } else {
         text
     };
     let body_line = first_line + breaks(&text[..text.len() - body.len()]);
-    let body = body.strip_prefix('\u{feff}').unwrap_or(body);
+    let body = body
+        .strip_prefix('\u{feff}')
+        .filter(|_| may_be_marked)
+        .unwrap_or(body);
     Chunk {
         text,
         first_line,
@@ -161,6 +196,7 @@ mod tests {
     #[test]
     fn splits_at_separator_lines_only() {
         assert_eq!(texts(""), []);
+        assert_eq!(texts("\u{feff}"), [("\u{feff}", 1)]);
         assert_eq!(texts("a: 1\n"), [("a: 1\n", 1)]);
         assert_eq!(
             texts("# c\n--- # d\na: |\n ---\n---\n"),

@@ -43,13 +43,13 @@ pub(super) enum Content<'a> {
 
 /// Parses the text of one chunk, whose first line is `first_line` of the file.
 pub(super) fn parse(text: &str, first_line: usize) -> Result<Tree<'_>, YamlError> {
-    let options = granit_parser::options! { emit_comments: false };
+    let options = granit_parser::options! { emit_comments: false, emit_anchor_events: true };
     let mut builder = Builder::new(text, first_line);
     for event in Parser::<StrInput<'_>>::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| builder.syntax(&error))?;
         builder.take(event, &span)?;
     }
-    builder.check_tab_lines()?;
+    builder.cover(text.len()..text.len())?;
     Ok(Tree {
         nodes: builder.nodes,
         root: builder.root,
@@ -66,9 +66,8 @@ struct Builder<'a> {
     ended: bool,
     /// How many of the open collections are in flow style.
     flow: usize,
-    /// Offsets of the lines that start with a tab and are not known to be inside a scalar or a
-    /// flow collection.
-    tab_lines: Vec<usize>,
+    /// The tabs of [`leading_tabs`] that are still ahead.
+    leading_tabs: Vec<usize>,
 }
 
 struct Open {
@@ -87,24 +86,33 @@ impl<'a> Builder<'a> {
             anchors: HashMap::new(),
             ended: false,
             flow: 0,
-            tab_lines: tab_lines(text),
+            leading_tabs: leading_tabs(text),
         }
     }
 
     fn take(&mut self, event: Event<'a>, span: &Span) -> Result<(), YamlError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let tag = tag.map(|tag| self.full_tag(&tag, span)).transpose()?;
+                self.check_tag(span)?;
+                let tag = tag.map(|tag| full_tag(&tag));
                 if matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {
                     self.check_block(&text, span)?;
                 } else {
                     self.check_start(span)?;
                 }
-                self.cover(span.byte_range());
+                self.check_flow_key(span)?;
+                if self.flow == 0 {
+                    self.cover(span.byte_range().unwrap_or_default())?;
+                }
                 let plain = style == ScalarStyle::Plain;
+                if plain {
+                    self.check_flow(&text, span)?;
+                }
                 self.add(Content::Scalar { text, plain, tag }, anchor, span);
             }
+            Event::Anchor(..) => self.check_anchor(span)?,
             Event::Alias(anchor) => {
+                self.check_anchor(span)?;
                 let target = self.anchors.get(&anchor).copied();
                 let target =
                     target.ok_or_else(|| self.error(span, YamlErrorKind::UnknownAnchor))?;
@@ -116,7 +124,7 @@ impl<'a> Builder<'a> {
             Event::MappingStart(style, anchor, _) => {
                 self.open(Content::Map(Vec::new()), style, anchor, span)?;
             }
-            Event::SequenceEnd | Event::MappingEnd => self.close(span),
+            Event::SequenceEnd | Event::MappingEnd => self.close(span)?,
             Event::DocumentStart(..) if self.ended => {
                 return Err(self.error(span, YamlErrorKind::TrailingContent));
             }
@@ -137,6 +145,7 @@ impl<'a> Builder<'a> {
             return Err(self.error(span, YamlErrorKind::TooDeep));
         }
         self.check_start(span)?;
+        self.check_tag(span)?;
         let flow_start = (style == StructureStyle::Flow).then(|| offset(span));
         let id = self.add(content, anchor, span);
         self.flow += usize::from(flow_start.is_some());
@@ -144,15 +153,18 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn close(&mut self, span: &Span) {
+    fn close(&mut self, span: &Span) -> Result<(), YamlError> {
         if let Some(Open {
             flow_start: Some(start),
             ..
         }) = self.open.pop()
         {
             self.flow -= 1;
-            self.cover(Some(start..offset(span)));
+            if self.flow == 0 {
+                return self.cover(start..offset(span));
+            }
         }
+        Ok(())
     }
 
     fn add(&mut self, content: Content<'a>, anchor: usize, span: &Span) -> NodeId {
@@ -204,9 +216,12 @@ impl<'a> Builder<'a> {
 impl Builder<'_> {
     /// In block style a tab cannot be what stands before a node on its line.
     fn check_start(&self, span: &Span) -> Result<(), YamlError> {
+        if self.flow > 0 {
+            return Ok(());
+        }
         let line = last_line(&self.text[..offset(span)]);
         let indent = line.bytes().all(|byte| b" \t-?".contains(&byte));
-        if self.flow == 0 && indent && line.contains('\t') {
+        if indent && line.contains('\t') {
             return Err(self.error(span, YamlErrorKind::Tab));
         }
         Ok(())
@@ -228,34 +243,80 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn check_tab_lines(&self) -> Result<(), YamlError> {
-        let Some(offset) = self.tab_lines.first() else {
+    /// Passes over a scalar or an outermost flow collection: tabs inside are content, one before
+    /// it is an indent.
+    fn cover(&mut self, range: Range<usize>) -> Result<(), YamlError> {
+        while let Some(tab) = self.leading_tabs.pop_if(|tab| *tab < range.end) {
+            if tab < range.start {
+                let breaks = self.text[..tab]
+                    .bytes()
+                    .filter(|byte| *byte == b'\n')
+                    .count();
+                let line = self.first_line + breaks;
+                return Err(YamlError {
+                    line,
+                    column: 1,
+                    kind: YamlErrorKind::Tab,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// kubectl's parser takes `,` and brackets for a part of the tag, and no `#` in it.
+    fn check_tag(&self, span: &Span) -> Result<(), YamlError> {
+        let Some(range) = span.tag_span().and_then(|tag| tag.byte_range()) else {
             return Ok(());
         };
-        let breaks = self.text[..*offset]
-            .bytes()
-            .filter(|byte| *byte == b'\n')
-            .count();
-        let line = self.first_line + breaks;
-        Err(YamlError {
-            line,
-            column: 1,
-            kind: YamlErrorKind::Tab,
-        })
-    }
-
-    fn cover(&mut self, range: Option<Range<usize>>) {
-        let range = range.unwrap_or_default();
-        self.tab_lines.retain(|offset| !range.contains(offset));
-    }
-
-    fn full_tag(&self, tag: &Tag, span: &Span) -> Result<String, YamlError> {
-        let (handle, suffix) = tag.parts();
-        if suffix.contains('#') {
+        let next = self.text[range.end..].chars().next();
+        if self.text[range].contains('#') || next.is_some_and(|next| !next.is_whitespace()) {
             return Err(self.error(span, YamlErrorKind::InvalidTag));
         }
-        Ok(format!("{handle}{suffix}"))
+        Ok(())
     }
+
+    /// Checks the name that `span` covers, its `&` or `*` included.
+    fn check_anchor(&self, span: &Span) -> Result<(), YamlError> {
+        let range = span.byte_range().unwrap_or_default();
+        let name = self.text[range.clone()].get(1..).unwrap_or_default();
+        let valid = name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        let next = self.text[range.end..].chars().next();
+        if valid && next.is_none_or(|next| next.is_whitespace() || ",]}".contains(next)) {
+            return Ok(());
+        }
+        Err(self.error(span, YamlErrorKind::InvalidAnchor))
+    }
+
+    /// `[a:, b]`, `[a?b]` and `[:a]`.
+    fn check_flow(&self, text: &str, span: &Span) -> Result<(), YamlError> {
+        let end = span.byte_range().unwrap_or_default().end;
+        let colon = self.text[end..].strip_prefix(':');
+        let glued = colon.is_some_and(|rest| rest.starts_with([',', '[', ']', '{', '}']));
+        if self.flow > 0 && (glued || text.contains('?') || text.starts_with(':')) {
+            return Err(self.error(span, YamlErrorKind::AmbiguousInFlow(text.to_owned())));
+        }
+        Ok(())
+    }
+
+    /// A key without `?` and its colon stand on one line, in brackets too.
+    fn check_flow_key(&self, span: &Span) -> Result<(), YamlError> {
+        let range = span.byte_range().unwrap_or_default();
+        let rest = &self.text[range.end..];
+        let blanks = rest.len() - rest.trim_start().len();
+        let is_key = self.flow > 0 && rest[blanks..].starts_with(':');
+        let explicit = self.text[..range.start].trim_end().ends_with('?');
+        if is_key && !explicit && self.text[range.start..range.end + blanks].contains('\n') {
+            return Err(self.error(span, YamlErrorKind::KeyOfSeveralLines));
+        }
+        Ok(())
+    }
+}
+
+fn full_tag(tag: &Tag) -> String {
+    let (handle, suffix) = tag.parts();
+    format!("{handle}{suffix}")
 }
 
 /// Offset in bytes of the start of a span.
@@ -269,17 +330,17 @@ fn last_line(text: &str) -> &str {
     &text[text.rfind('\n').map_or(0, |newline| newline + 1)..]
 }
 
-/// Offsets of the lines that start with a tab, or have one before their content.
-fn tab_lines(text: &str) -> Vec<usize> {
-    let (mut lines, mut offset) = (Vec::new(), 0);
+/// Offsets of tabs that start a line or stand before its content, the last first.
+fn leading_tabs(text: &str) -> Vec<usize> {
+    let (mut tabs, mut offset) = (Vec::new(), 0);
     for line in text.split_inclusive('\n') {
         let content = line.trim_start_matches([' ', '\t']);
         let is_content = !content.trim().is_empty() && !content.starts_with('#');
         let before = &line[..line.len() - content.len()];
-        if before.starts_with('\t') || (is_content && before.contains('\t')) {
-            lines.push(offset);
-        }
+        let tab = before.find('\t').filter(|tab| is_content || *tab == 0);
+        tabs.extend(tab.map(|tab| offset + tab));
         offset += line.len();
     }
-    lines
+    tabs.reverse();
+    tabs
 }
