@@ -102,7 +102,7 @@ pub enum YamlErrorKind {
     #[error("a key and its `:` must be on one line")]
     KeyOfSeveralLines,
     #[error(
-        "too little follows the JSON value for kubectl to read it: put a line with `---` before it"
+        "fewer than four characters are left where JSON ends, and kubectl fails on that: put a line with `---` before them"
     )]
     ShortRest,
     #[error("a tag has no `#` and must be followed by a space")]

@@ -88,9 +88,6 @@ fn give_blanks_to_last<'a>(
     end: usize,
     chunks: &mut [Chunk<'a>],
 ) -> Result<&'a str, YamlError> {
-    let Some(last) = chunks.last_mut() else {
-        return Ok(input);
-    };
     let rest = &input[end..];
     let blank = rest.len() - rest.trim_start().len();
     let newline = rest[..blank].find('\n');
@@ -103,6 +100,9 @@ fn give_blanks_to_last<'a>(
             kind: YamlErrorKind::ShortRest,
         });
     }
+    let Some(last) = chunks.last_mut() else {
+        return Ok(input);
+    };
     let taken = match newline {
         Some(newline) if blank < rest.len() => newline + 1,
         _ => blank,
@@ -118,17 +118,20 @@ fn split_yaml<'a>(
     chunks: &mut Vec<Chunk<'a>>,
 ) -> Result<(), YamlError> {
     let (mut start, mut start_line, mut position) = (0, first_line, 0);
+    let mut may_be_marked = false;
     for (line, text) in (first_line..).zip(rest.split_inclusive('\n')) {
         if let Some(tail) = text.strip_prefix("---") {
             check_separator(tail, line)?;
             if position > start {
-                chunks.push(yaml_chunk(&rest[start..position], start_line, start > 0));
+                let chunk = yaml_chunk(&rest[start..position], start_line, may_be_marked);
+                may_be_marked = !matches!(chunk.body, Body::Yaml { text: "", .. });
+                chunks.push(chunk);
             }
             (start, start_line) = (position, line);
         }
         position += text.len();
     }
-    chunks.push(yaml_chunk(&rest[start..], start_line, start > 0));
+    chunks.push(yaml_chunk(&rest[start..], start_line, may_be_marked));
     Ok(())
 }
 
@@ -146,8 +149,8 @@ fn check_separator(tail: &str, line: usize) -> Result<(), YamlError> {
     })
 }
 
-/// kubectl's parser takes a byte order mark only at the start of what it is given, which is
-/// behind a separator but for the first.
+/// kubectl's parser takes a byte order mark only at the start of what it is given: behind a
+/// separator, but for one at the start of the stream or behind another.
 fn yaml_chunk(text: &str, first_line: usize, may_be_marked: bool) -> Chunk<'_> {
     let body = if text.starts_with("---") {
         text.split_once('\n').map_or("", |(_, body)| body)

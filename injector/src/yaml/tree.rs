@@ -305,9 +305,13 @@ impl Builder<'_> {
         let range = span.byte_range().unwrap_or_default();
         let rest = &self.text[range.end..];
         let blanks = rest.len() - rest.trim_start().len();
+        let start = span
+            .tag_start()
+            .and_then(|tag| tag.byte_offset())
+            .unwrap_or(range.start);
         let is_key = self.flow > 0 && rest[blanks..].starts_with(':');
-        let explicit = self.text[..range.start].trim_end().ends_with('?');
-        if is_key && !explicit && self.text[range.start..range.end + blanks].contains('\n') {
+        let explicit = self.text[..start].trim_end().ends_with('?');
+        if is_key && !explicit && self.text[start..range.end + blanks].contains('\n') {
             return Err(self.error(span, YamlErrorKind::KeyOfSeveralLines));
         }
         Ok(())
