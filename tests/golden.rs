@@ -89,7 +89,9 @@ fn https_server_gives_the_same_pod_as_the_command_line() {
             let info = case.namespaces().get(&name).cloned().unwrap();
             let injector = Injector::new(InjectorOptions::default()).unwrap();
             let running = server::Setup::new().start_injector(injector, [(name.clone(), info)].into());
-            let response = running.connect().post("/mutate", &review_of("u-1", &name, &pod.pod).to_string());
+            let response = running
+                .connect()
+                .post("/mutate", &review_of("u-1", &name, &pod.pod).to_string());
             assert_eq!(response.status, 200, "{}", case.name);
             let answer = response.json();
             assert_eq!(answer["response"]["uid"], "u-1");

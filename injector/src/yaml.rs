@@ -12,6 +12,8 @@ mod json;
 mod quote;
 mod resolve;
 mod split;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tree;
 
@@ -95,7 +97,13 @@ pub enum YamlErrorKind {
     Tab,
     #[error("the lines of a block string must be indented")]
     UnindentedBlock,
-    #[error("a tag must be followed by a space")]
+    #[error("a key and its `:` must be on one line")]
+    KeyOfSeveralLines,
+    #[error(
+        "fewer than four characters are left where JSON ends, and kubectl fails on that: put a line with `---` before them"
+    )]
+    ShortRest,
+    #[error("a tag has no `#` and must be followed by a space")]
     InvalidTag,
     #[error("the name of an anchor consists of letters, digits, `_` and `-`, and a space follows it")]
     InvalidAnchor,
@@ -240,7 +248,9 @@ fn head_len(text: &str) -> usize {
         let marker = line.strip_prefix("---");
         let rest = marker.unwrap_or(line).trim();
         match marker {
-            _ if (rest.is_empty() || rest.starts_with('#')) && line.ends_with('\n') => len += line.len(),
+            _ if (rest.is_empty() || rest.starts_with('#')) && line.ends_with('\n') => {
+                len += line.len();
+            }
             Some(_) => return len + 3,
             None => break,
         }

@@ -14,10 +14,12 @@ fn the_api_server_stores_what_the_command_line_printed() {
             let mut namespace = pod.namespace.clone();
             namespace["metadata"]["name"] = name.clone().into();
             mesh.apply(&namespace);
-            mesh.cluster.create_namespace_ready(&name);
+            mesh.cluster.namespace_ready(&name);
             // A ServiceAccount that a case names has to be there.
             if let Some(account) = pod.pod["spec"]["serviceAccountName"].as_str() {
-                mesh.cluster.kubectl(&["create", "serviceaccount", account, "-n", &name]).expect_success();
+                mesh.cluster
+                    .kubectl(&["create", "serviceaccount", account, "-n", &name])
+                    .expect_success();
             }
             let object = as_pod(&pod.pod, &format!("pod-{index}"));
             let Some(expected) = pod.expected else {
@@ -48,7 +50,10 @@ fn as_pod(template: &Value, name: &str) -> Value {
 /// The case says `shop`; here each has a namespace of its own. What the proxy calls by a name that
 /// holds the namespace differs in nothing else.
 fn rename_namespace(pod: &mut Value, namespace: &str) {
-    let renamed = |text: &str| text.replace(".shop.svc.", &format!(".{namespace}.svc.")).replace("\"shop.ns.", &format!("\"{namespace}.ns."));
+    let renamed = |text: &str| {
+        text.replace(".shop.svc.", &format!(".{namespace}.svc."))
+            .replace("\"shop.ns.", &format!("\"{namespace}.ns."))
+    };
     let annotations = pod["metadata"]["annotations"].as_object_mut();
     for text in annotations.into_iter().flat_map(serde_json::Map::values_mut) {
         *text = renamed(text.as_str().unwrap()).into();

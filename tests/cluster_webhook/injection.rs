@@ -23,7 +23,16 @@ fn deployed(mesh: &Mesh, namespace: &str, name: &str, annotations: &str) -> Vec<
     mesh.create(namespace, &yaml);
     let mut pods = Vec::new();
     eventually("both pods are there", || {
-        let list = mesh.cluster.kubectl(&["get", "pods", "-n", namespace, "-l", &format!("app={name}"), "-o", "json"]);
+        let list = mesh.cluster.kubectl(&[
+            "get",
+            "pods",
+            "-n",
+            namespace,
+            "-l",
+            &format!("app={name}"),
+            "-o",
+            "json",
+        ]);
         let list: Value = serde_json::from_str(&list.expect_success()).unwrap();
         pods = list["items"].as_array().unwrap().clone();
         pods.len() == 2
@@ -32,7 +41,12 @@ fn deployed(mesh: &Mesh, namespace: &str, name: &str, annotations: &str) -> Vec<
 }
 
 fn containers(pod: &Value) -> Vec<&str> {
-    pod["spec"]["containers"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect()
+    pod["spec"]["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["name"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -41,12 +55,24 @@ fn injects_the_pods_of_a_deployment_and_leaves_one_that_opts_out() {
     mesh.cluster.create_namespace("deployments", &[ENABLED]);
     for injected in deployed(&mesh, "deployments", "web", "{}") {
         assert_eq!(containers(&injected), ["proxy-sidecar", "app"]);
-        assert_eq!(injected["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"], "app");
-        assert!(injected["metadata"]["annotations"]["outrigger.mesh/nginx.conf"].as_str().unwrap().contains("listen 15200;"));
+        assert_eq!(
+            injected["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"],
+            "app"
+        );
+        assert!(
+            injected["metadata"]["annotations"]["outrigger.mesh/nginx.conf"]
+                .as_str()
+                .unwrap()
+                .contains("listen 15200;")
+        );
     }
     for left in deployed(&mesh, "deployments", "legacy", "{outrigger.mesh/inject: disabled}") {
         assert_eq!(containers(&left), ["app"]);
-        assert!(left["metadata"].get("annotations").is_none_or(|a| a.get("outrigger.mesh/status").is_none()));
+        assert!(
+            left["metadata"]
+                .get("annotations")
+                .is_none_or(|a| a.get("outrigger.mesh/status").is_none())
+        );
     }
 }
 
@@ -65,7 +91,10 @@ fn never_calls_for_an_unlabelled_namespace() {
 fn injects_a_labelled_pod_of_an_unlabelled_namespace_once() {
     let mesh = Mesh::shared();
     mesh.cluster.create_namespace("by-pod", &[]);
-    let created = mesh.create("by-pod", &pod("web", "{outrigger.mesh/inject: enabled, environment: dev}", "{}", ""));
+    let created = mesh.create(
+        "by-pod",
+        &pod("web", "{outrigger.mesh/inject: enabled, environment: dev}", "{}", ""),
+    );
     assert_eq!(containers(&created), ["proxy-sidecar", "app"]);
 }
 
@@ -73,7 +102,15 @@ fn injects_a_labelled_pod_of_an_unlabelled_namespace_once() {
 fn leaves_the_system_namespaces_alone_though_they_are_labelled() {
     let mesh = Mesh::shared();
     for namespace in ["kube-system", "kube-public", "kube-node-lease"] {
-        mesh.cluster.kubectl(&["label", "namespace", namespace, "outrigger.mesh/inject=enabled", "--overwrite"]).expect_success();
+        mesh.cluster
+            .kubectl(&[
+                "label",
+                "namespace",
+                namespace,
+                "outrigger.mesh/inject=enabled",
+                "--overwrite",
+            ])
+            .expect_success();
         eventually("the pod can be created", || {
             // The ServiceAccount of a namespace is made a little after it.
             let dry = ["create", "-n", namespace, "--dry-run=server", "-o", "json", "-f", "-"];
@@ -88,11 +125,22 @@ fn a_dry_run_and_a_diff_show_the_proxy() {
     let mesh = Mesh::shared();
     mesh.cluster.create_namespace("dry", &[ENABLED]);
     let yaml = pod("web", GOOD, "{}", "");
-    let dry = mesh.cluster.kubectl_reading(&yaml, &["apply", "-n", "dry", "--dry-run=server", "-o", "yaml", "-f", "-"]);
+    let dry = mesh.cluster.kubectl_reading(
+        &yaml,
+        &["apply", "-n", "dry", "--dry-run=server", "-o", "yaml", "-f", "-"],
+    );
     assert!(dry.expect_success().contains("name: proxy-sidecar"));
     let diff = mesh.cluster.kubectl_reading(&yaml, &["diff", "-n", "dry", "-f", "-"]);
-    assert!(diff.output.contains("+    name: proxy-sidecar"), "{}{}", diff.output, diff.errors);
-    let stored = mesh.cluster.kubectl(&["get", "pods", "-n", "dry", "-o", "name"]).expect_success();
+    assert!(
+        diff.output.contains("+    name: proxy-sidecar"),
+        "{}{}",
+        diff.output,
+        diff.errors
+    );
+    let stored = mesh
+        .cluster
+        .kubectl(&["get", "pods", "-n", "dry", "-o", "name"])
+        .expect_success();
     assert_eq!(stored.trim(), "");
 }
 
@@ -110,16 +158,31 @@ fn a_manifest_injected_offline_is_accepted_as_it_is() {
     let created = mesh.create("offline", &injected);
     assert_eq!(containers(&created), ["proxy-sidecar", "app"]);
     let ours = &crate::golden::documents(&injected)[0];
-    assert_eq!(created["metadata"]["annotations"]["outrigger.mesh/status"], ours["metadata"]["annotations"]["outrigger.mesh/status"]);
+    assert_eq!(
+        created["metadata"]["annotations"]["outrigger.mesh/status"],
+        ours["metadata"]["annotations"]["outrigger.mesh/status"]
+    );
 }
 
 #[test]
 fn tells_what_is_wrong_with_an_annotation() {
     let mesh = Mesh::shared();
     mesh.cluster.create_namespace("wrong", &[ENABLED]);
-    let yaml = pod("web", GOOD, "{outrigger.mesh/position: frist, outrigger.mesh/proxy-cpu-request: lots}", "");
+    let yaml = pod(
+        "web",
+        GOOD,
+        "{outrigger.mesh/position: frist, outrigger.mesh/proxy-cpu-request: lots}",
+        "",
+    );
     let refusal = mesh.refusal("wrong", &yaml);
-    for part in ["bad-setting", "outrigger.mesh/position", "frist", "first, last, native", "outrigger.mesh/proxy-cpu-request", "lots"] {
+    for part in [
+        "bad-setting",
+        "outrigger.mesh/position",
+        "frist",
+        "first, last, native",
+        "outrigger.mesh/proxy-cpu-request",
+        "lots",
+    ] {
         assert!(refusal.contains(part), "{part}: {refusal}");
     }
 }
@@ -129,7 +192,15 @@ fn kubectl_shows_a_warning() {
     let mesh = Mesh::shared();
     mesh.cluster.create_namespace("warned", &[ENABLED]);
     let yaml = pod("web", GOOD, "{outrigger.mesh/colour: red}", "");
-    let answer = mesh.cluster.kubectl_reading(&yaml, &["create", "-n", "warned", "-f", "-"]);
-    assert!(answer.errors.contains("Warning: unknown pod annotation \"outrigger.mesh/colour\""), "{}", answer.errors);
+    let answer = mesh
+        .cluster
+        .kubectl_reading(&yaml, &["create", "-n", "warned", "-f", "-"]);
+    assert!(
+        answer
+            .errors
+            .contains("Warning: unknown pod annotation \"outrigger.mesh/colour\""),
+        "{}",
+        answer.errors
+    );
     answer.expect_success();
 }

@@ -22,8 +22,16 @@ fn the_log_names_the_pod_and_the_reason() {
     let yaml = pod("PLACEHOLDER", GOOD, "{}", "").replace("  name: PLACEHOLDER\n", "  generateName: cart-7f9c-\n");
     mesh.create("logged", &yaml);
     let log = mesh.server().log_text();
-    let line = log.lines().find(|line| line.contains("cart-7f9c-*")).unwrap_or_else(|| panic!("no line for the pod: {log}"));
-    for part in ["uid", "namespace=\"logged\"", "outcome=\"injected\"", "endpoint=\"mutate\""] {
+    let line = log
+        .lines()
+        .find(|line| line.contains("cart-7f9c-*"))
+        .unwrap_or_else(|| panic!("no line for the pod: {log}"));
+    for part in [
+        "uid",
+        "namespace=\"logged\"",
+        "outcome=\"injected\"",
+        "endpoint=\"mutate\"",
+    ] {
         assert!(line.contains(part), "{part}: {line}");
     }
 }
@@ -33,10 +41,15 @@ fn metrics_count_by_endpoint_and_outcome() {
     let mesh = Mesh::shared();
     mesh.cluster.create_namespace("counted", &[ENABLED]);
     let series = |endpoint: &str, outcome: &str| {
-        mesh.metric(&format!("outrigger_admission_requests_total{{endpoint=\"{endpoint}\",outcome=\"{outcome}\"}}"))
+        mesh.metric(&format!(
+            "outrigger_admission_requests_total{{endpoint=\"{endpoint}\",outcome=\"{outcome}\"}}"
+        ))
     };
     let before = (series("mutate", "uid-taken"), series("mutate", "pod-disabled"));
-    mesh.refusal("counted", &pod("taken", GOOD, "{}", "  securityContext: {runAsUser: 101}\n"));
+    mesh.refusal(
+        "counted",
+        &pod("taken", GOOD, "{}", "  securityContext: {runAsUser: 101}\n"),
+    );
     mesh.create("counted", &pod("out", GOOD, "{outrigger.mesh/inject: 'false'}", ""));
     assert_eq!(series("mutate", "uid-taken"), before.0 + 1.0);
     assert_eq!(series("mutate", "pod-disabled"), before.1 + 1.0);

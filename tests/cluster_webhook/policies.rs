@@ -18,12 +18,18 @@ fn explicit_traffic_passes_pod_security_restricted() {
             let annotations = format!(
                 "{{outrigger.mesh/traffic: explicit, outrigger.mesh/position: {position}, outrigger.mesh/template: {template}}}"
             );
-            let created = mesh.create("restricted", &pod(&format!("web-{index}-{position}"), GOOD, &annotations, HARDENED));
+            let created = mesh.create(
+                "restricted",
+                &pod(&format!("web-{index}-{position}"), GOOD, &annotations, HARDENED),
+            );
             assert!(created.to_string().contains("proxy-sidecar"));
         }
     }
     let refusal = mesh.refusal("restricted", &pod("redirected", GOOD, "{}", HARDENED));
-    assert!(refusal.contains("NET_ADMIN"), "redirected traffic needs NET_ADMIN: {refusal}");
+    assert!(
+        refusal.contains("NET_ADMIN"),
+        "redirected traffic needs NET_ADMIN: {refusal}"
+    );
 }
 
 #[test]
@@ -36,10 +42,21 @@ fn a_quota_counts_the_proxy_and_refuses_nothing() {
     mesh.create("quota", range);
     let resources = "    resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {cpu: 100m, memory: 128Mi}}\n";
     crate::webhooks::eventually("the quota is worked out", || {
-        let status = mesh.cluster.kubectl(&["get", "resourcequota", "caps", "-n", "quota", "-o", "jsonpath={.status.hard}"]);
+        let status = mesh.cluster.kubectl(&[
+            "get",
+            "resourcequota",
+            "caps",
+            "-n",
+            "quota",
+            "-o",
+            "jsonpath={.status.hard}",
+        ]);
         status.output.contains("limits")
     });
-    let created = mesh.create("quota", &pod("web", GOOD, "{outrigger.mesh/proxy-cpu-request: 20m}", resources));
+    let created = mesh.create(
+        "quota",
+        &pod("web", GOOD, "{outrigger.mesh/proxy-cpu-request: 20m}", resources),
+    );
     let proxy = &created["spec"]["containers"][0];
     assert_eq!(proxy["resources"]["requests"]["cpu"], "20m");
     assert_eq!(created["spec"]["containers"][1]["resources"]["limits"]["cpu"], "100m");

@@ -146,6 +146,11 @@ impl Cluster {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         self.kubectl_reading(&namespace.to_string(), &["create", "-f", "-"])
             .expect_success();
+        self.namespace_ready(name);
+    }
+
+    /// Waits until pods can be created in a namespace that is there.
+    pub(crate) fn namespace_ready(&self, name: &str) {
         self.wait_for_service_account(name)
             .unwrap_or_else(|failure| panic!("{failure}"));
     }

@@ -93,7 +93,10 @@ pub struct Fixed {
 
 impl Fixed {
     fn ready(known: BTreeMap<String, NamespaceInfo>) -> Self {
-        Self { ready: AtomicBool::new(true), known }
+        Self {
+            ready: AtomicBool::new(true),
+            known,
+        }
     }
 }
 

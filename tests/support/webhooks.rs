@@ -47,7 +47,10 @@ impl Mesh {
     /// Starts Outrigger beside `cluster` and registers it.
     pub(crate) fn start(cluster: Arc<Cluster>) -> Self {
         let server = Server::start(&cluster, "outrigger", &[]);
-        let mesh = Self { cluster, server: Mutex::new(server) };
+        let mesh = Self {
+            cluster,
+            server: Mutex::new(server),
+        };
         mesh.apply(&mesh.configuration("MutatingWebhookConfiguration", "outrigger"));
         mesh.apply(&mesh.configuration("ValidatingWebhookConfiguration", "outrigger"));
         mesh.wait_until_called();
@@ -59,13 +62,18 @@ impl Mesh {
     }
 
     pub(crate) fn apply(&self, object: &Value) {
-        self.cluster.kubectl_reading(&object.to_string(), &["apply", "-f", "-"]).expect_success();
+        self.cluster
+            .kubectl_reading(&object.to_string(), &["apply", "-f", "-"])
+            .expect_success();
     }
 
     /// A configuration as the documentation gives it, with a URL in place of the Service.
     pub(crate) fn configuration(&self, kind: &str, name: &str) -> Value {
         let text = include_str!("../../docs/examples/webhooks.yaml");
-        let mut object = crate::golden::documents(text).into_iter().find(|object| object["kind"] == kind).unwrap();
+        let mut object = crate::golden::documents(text)
+            .into_iter()
+            .find(|object| object["kind"] == kind)
+            .unwrap();
         object["metadata"]["name"] = json!(name);
         let ca = std::fs::read(&self.cluster.authority().certificate).unwrap();
         for webhook in object["webhooks"].as_array_mut().unwrap() {
@@ -90,20 +98,27 @@ impl Mesh {
 
     /// Creates an object and reads it back.
     pub(crate) fn create(&self, namespace: &str, yaml: &str) -> Value {
-        let answer = self.cluster.kubectl_reading(yaml, &["create", "-n", namespace, "-o", "json", "-f", "-"]);
+        let answer = self
+            .cluster
+            .kubectl_reading(yaml, &["create", "-n", namespace, "-o", "json", "-f", "-"]);
         serde_json::from_str(&answer.expect_success()).unwrap()
     }
 
     /// Tries to create an object; the API server's refusal.
     pub(crate) fn refusal(&self, namespace: &str, yaml: &str) -> String {
-        self.cluster.kubectl_reading(yaml, &["create", "-n", namespace, "-f", "-"]).expect_failure()
+        self.cluster
+            .kubectl_reading(yaml, &["create", "-n", namespace, "-f", "-"])
+            .expect_failure()
     }
 
     /// The value of a series of Outrigger's metrics; 0 when it is not there.
     pub(crate) fn metric(&self, series: &str) -> f64 {
         let page = page(self.server().admin, "/metrics").1;
-        let line = page.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
-        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+        let line = page
+            .lines()
+            .find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+            .unwrap_or_default()
     }
 
     /// How often a webhook was called.
@@ -111,7 +126,9 @@ impl Mesh {
         let page = page(self.server().admin, "/metrics").1;
         let prefix = format!("outrigger_admission_requests_total{{endpoint=\"{endpoint}\"");
         let counts = page.lines().filter(|line| line.starts_with(&prefix));
-        counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        counts
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
     }
 }
 
@@ -140,7 +157,12 @@ impl Server {
             .stderr(std::fs::File::create(&log).unwrap())
             .spawn()
             .expect("setpriv of util-linux can be run");
-        let mut server = Self { child, admission: ([127, 0, 0, 1], 0).into(), admin: ([127, 0, 0, 1], 0).into(), log };
+        let mut server = Self {
+            child,
+            admission: ([127, 0, 0, 1], 0).into(),
+            admin: ([127, 0, 0, 1], 0).into(),
+            log,
+        };
         server.find_addresses();
         eventually("the server is ready", || page(server.admin, "/readyz").0 == 200);
         server
@@ -150,7 +172,12 @@ impl Server {
     fn find_addresses(&mut self) {
         let address = |log: &str, key: &str| -> Option<SocketAddr> {
             let line = log.lines().find(|line| line.contains("listening"))?;
-            line.split(&format!("{key}=")).nth(1)?.split_whitespace().next()?.parse().ok()
+            line.split(&format!("{key}="))
+                .nth(1)?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
         };
         let (mut admission, mut admin) = (None, None);
         eventually("the server listens", || {
@@ -193,11 +220,21 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A page of the admin server: status and text.
 pub(crate) fn page(admin: SocketAddr, path: &str) -> (u16, String) {
-    let Ok(mut socket) = TcpStream::connect(admin) else { return (0, String::new()) };
+    let Ok(mut socket) = TcpStream::connect(admin) else {
+        return (0, String::new());
+    };
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(socket, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    write!(
+        socket,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
-    let status = text.split_whitespace().nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+    let status = text
+        .split_whitespace()
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .unwrap_or_default();
     (status, text)
 }

@@ -1,15 +1,18 @@
 //! Writes a JSON value as block-style YAML, laid out as kubectl prints it.
 //!
-//! An own emitter, since serde-saphyr's serializer leaves keys such as `on` plain and has no
-//! form for keys longer than the 1024 characters that YAML allows before a `:`.
+//! serde-saphyr writes; the style of each string is decided here, since some of its blocks (those
+//! that start with a tab) are refused by kubectl's parser and its folded ones read badly.
 
-use serde_json::{Map, Number, Value};
+use serde::ser::{SerializeMap as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_saphyr::{DoubleQuoted, LitStr};
 
-use super::quote::{needs_escape, write_inline};
+use super::quote::{is_plain, needs_escape};
 
-/// Keys longer than this, quotes and escapes included, are written after `? `. The limit of
-/// parsers is 1024 characters.
-const LONGEST_SIMPLE_KEY: usize = 512;
+/// Keys longer than this are written after `? `. The limit of parsers is 1024 characters, with
+/// quotes and escapes.
+const LONGEST_SIMPLE_KEY: usize = 150;
 
 /// Writes `value` as a YAML document without a `---` line; ends with a line break.
 ///
@@ -17,13 +20,8 @@ const LONGEST_SIMPLE_KEY: usize = 512;
 /// readers: what could be taken for something else is double-quoted, several lines are a literal
 /// block where that loses nothing. Lines are never folded.
 pub fn to_yaml(value: &Value) -> String {
-    let mut out = String::new();
-    match value {
-        Value::Object(map) if !map.is_empty() => write_map(&mut out, map, 0),
-        Value::Array(items) if !items.is_empty() => write_list(&mut out, items, 0),
-        scalar => write_scalar(&mut out, scalar, 0),
-    }
-    out
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(&Yaml(value), options).expect("a JSON value can be written to memory")
 }
 
 /// Whether a key of the value is too long for `key: value` on one line.
@@ -32,92 +30,45 @@ pub(super) fn has_long_key(value: &Value) -> bool {
         Value::Array(items) => items.iter().any(has_long_key),
         Value::Object(map) => map
             .iter()
-            .any(|(key, value)| inline(key).len() > LONGEST_SIMPLE_KEY || has_long_key(value)),
+            .any(|(key, value)| key.len() > LONGEST_SIMPLE_KEY || has_long_key(value)),
         _ => false,
     }
 }
 
-/// Writes the entries; the indent of the first is already written.
-fn write_map(out: &mut String, map: &Map<String, Value>, indent: usize) {
-    for (position, (key, value)) in map.iter().enumerate() {
-        if position > 0 {
-            push_indent(out, indent);
-        }
-        write_key(out, key, indent);
-        match value {
-            Value::Object(map) if !map.is_empty() => {
-                out.push('\n');
-                push_indent(out, indent + 2);
-                write_map(out, map, indent + 2);
+struct Yaml<'a>(&'a Value);
+
+/// A string on one line.
+struct Inline<'a>(&'a str);
+
+impl Serialize for Yaml<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::String(text) if is_literal(text) => LitStr(text).serialize(serializer),
+            Value::String(text) => Inline(text).serialize(serializer),
+            Value::Array(items) => {
+                let mut list = serializer.serialize_seq(Some(items.len()))?;
+                items.iter().try_for_each(|item| list.serialize_element(&Yaml(item)))?;
+                list.end()
             }
-            Value::Array(items) if !items.is_empty() => {
-                out.push('\n');
-                push_indent(out, indent);
-                write_list(out, items, indent);
+            Value::Object(entries) => {
+                let mut map = serializer.serialize_map(Some(entries.len()))?;
+                for (key, value) in entries {
+                    map.serialize_entry(&Inline(key), &Yaml(value))?;
+                }
+                map.end()
             }
-            scalar => {
-                out.push(' ');
-                write_scalar(out, scalar, indent + 2);
-            }
+            scalar => scalar.serialize(serializer),
         }
     }
 }
 
-/// Writes the items; the indent of the first is already written.
-fn write_list(out: &mut String, items: &[Value], indent: usize) {
-    for (position, item) in items.iter().enumerate() {
-        if position > 0 {
-            push_indent(out, indent);
+impl Serialize for Inline<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if is_plain(self.0) {
+            serializer.serialize_str(self.0)
+        } else {
+            DoubleQuoted(self.0).serialize(serializer)
         }
-        out.push_str("- ");
-        match item {
-            Value::Object(map) if !map.is_empty() => write_map(out, map, indent + 2),
-            Value::Array(items) if !items.is_empty() => write_list(out, items, indent + 2),
-            scalar => write_scalar(out, scalar, indent + 2),
-        }
-    }
-}
-
-fn write_key(out: &mut String, key: &str, indent: usize) {
-    let key = inline(key);
-    if key.len() > LONGEST_SIMPLE_KEY {
-        out.push_str("? ");
-        out.push_str(&key);
-        out.push('\n');
-        push_indent(out, indent);
-    } else {
-        out.push_str(&key);
-    }
-    out.push(':');
-}
-
-/// Writes a scalar or an empty collection and the line break; `indent` is for block lines.
-fn write_scalar(out: &mut String, scalar: &Value, indent: usize) {
-    match scalar {
-        Value::Null => out.push_str("null"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => out.push_str(&number_text(number)),
-        Value::String(text) if is_literal(text) => return write_literal(out, text, indent.max(2)),
-        Value::String(text) => write_inline(out, text),
-        Value::Array(_) => out.push_str("[]"),
-        Value::Object(_) => out.push_str("{}"),
-    }
-    out.push('\n');
-}
-
-/// Floats get the point and the exponent sign that YAML 1.1 asks for.
-fn number_text(number: &Number) -> String {
-    let text = number.to_string();
-    if !number.is_f64() {
-        return text;
-    }
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, ""));
-    let point = if mantissa.contains('.') { "" } else { ".0" };
-    match exponent {
-        "" => format!("{mantissa}{point}"),
-        exponent if exponent.starts_with(['+', '-']) => format!("{mantissa}{point}e{exponent}"),
-        exponent => format!("{mantissa}{point}e+{exponent}"),
     }
 }
 
@@ -133,34 +84,6 @@ fn is_literal(text: &str) -> bool {
         && content
             .split('\n')
             .all(|line| line.is_empty() || !line.trim().is_empty())
-}
-
-fn write_literal(out: &mut String, text: &str, indent: usize) {
-    let content = text.trim_end_matches('\n');
-    let breaks = text.len() - content.len();
-    out.push_str(match breaks {
-        0 => "|-\n",
-        1 => "|\n",
-        _ => "|+\n",
-    });
-    for line in content.split('\n') {
-        if !line.is_empty() {
-            push_indent(out, indent);
-            out.push_str(line);
-        }
-        out.push('\n');
-    }
-    (1..breaks).for_each(|_| out.push('\n'));
-}
-
-fn inline(text: &str) -> String {
-    let mut out = String::new();
-    write_inline(&mut out, text);
-    out
-}
-
-fn push_indent(out: &mut String, indent: usize) {
-    out.extend(std::iter::repeat_n(' ', indent));
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(super) fn to_pretty(value: &Value) -> String {
     String::from_utf8(out).expect("serde_json writes UTF-8")
 }
 
-fn normalize(value: &mut Value) {
+pub(super) fn normalize(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(whole) = number.as_f64().and_then(float_value) {

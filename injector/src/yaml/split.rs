@@ -32,7 +32,7 @@ pub(super) fn split(input: &str) -> Result<Vec<Chunk<'_>>, YamlError> {
     } else {
         unmarked
     };
-    if !rest.is_empty() {
+    if !rest.is_empty() || (chunks.is_empty() && !input.is_empty()) {
         let read = unmarked.len() - rest.len();
         split_yaml(rest, line_at(unmarked, read), &mut chunks)?;
     }
@@ -64,43 +64,66 @@ fn take_json<'a>(input: &'a str, chunks: &mut Vec<Chunk<'a>>) -> Result<&'a str,
                 line += breaks(text);
                 end = next;
             }
-            Err(error) if chunks.len() > 1 => return Err(json::error_at(&error, 1)),
+            Err(error) if chunks.len() > 1 || is_number(&input[end..], chunks) => {
+                return Err(json::error_at(&error, 1));
+            }
             Err(_) => break,
         }
     }
-    Ok(give_blanks_to_last(input, end, chunks))
+    give_blanks_to_last(input, end, chunks)
+}
+
+/// Whether a number follows the first value. Go's decoder takes it for a second value whatever
+/// stands behind it, so that the stream is JSON.
+fn is_number(rest: &str, chunks: &[Chunk<'_>]) -> bool {
+    let rest = rest.trim_start();
+    let digits = rest.strip_prefix('-').unwrap_or(rest);
+    !chunks.is_empty() && digits.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// White space up to the first line break belongs to the JSON value before it; at the end of the
 /// input all of it does.
-fn give_blanks_to_last<'a>(input: &'a str, end: usize, chunks: &mut [Chunk<'a>]) -> &'a str {
-    let Some(last) = chunks.last_mut() else {
-        return input;
-    };
+fn give_blanks_to_last<'a>(input: &'a str, end: usize, chunks: &mut [Chunk<'a>]) -> Result<&'a str, YamlError> {
     let rest = &input[end..];
     let blank = rest.len() - rest.trim_start().len();
-    let taken = match rest[..blank].find('\n') {
+    let newline = rest[..blank].find('\n');
+    // kubectl looks four bytes ahead when it goes from JSON to YAML, and fails without them.
+    if blank < rest.len() && rest.len() - newline.unwrap_or(blank) < 4 {
+        let line = line_at(input, end + blank);
+        return Err(YamlError {
+            line,
+            column: 1,
+            kind: YamlErrorKind::ShortRest,
+        });
+    }
+    let Some(last) = chunks.last_mut() else {
+        return Ok(input);
+    };
+    let taken = match newline {
         Some(newline) if blank < rest.len() => newline + 1,
         _ => blank,
     };
     let start = end - last.text.len();
     last.text = &input[start..end + taken];
-    &input[end + taken..]
+    Ok(&input[end + taken..])
 }
 
 fn split_yaml<'a>(rest: &'a str, first_line: usize, chunks: &mut Vec<Chunk<'a>>) -> Result<(), YamlError> {
     let (mut start, mut start_line, mut position) = (0, first_line, 0);
+    let mut may_be_marked = false;
     for (line, text) in (first_line..).zip(rest.split_inclusive('\n')) {
         if let Some(tail) = text.strip_prefix("---") {
             check_separator(tail, line)?;
             if position > start {
-                chunks.push(yaml_chunk(&rest[start..position], start_line, start > 0));
+                let chunk = yaml_chunk(&rest[start..position], start_line, may_be_marked);
+                may_be_marked = !matches!(chunk.body, Body::Yaml { text: "", .. });
+                chunks.push(chunk);
             }
             (start, start_line) = (position, line);
         }
         position += text.len();
     }
-    chunks.push(yaml_chunk(&rest[start..], start_line, start > 0));
+    chunks.push(yaml_chunk(&rest[start..], start_line, may_be_marked));
     Ok(())
 }
 
@@ -114,8 +137,8 @@ fn check_separator(tail: &str, line: usize) -> Result<(), YamlError> {
     Err(YamlError { line, column: 1, kind })
 }
 
-/// kubectl's parser takes a byte order mark only at the start of what it is given, which is
-/// behind a separator but for the first.
+/// kubectl's parser takes a byte order mark only at the start of what it is given: behind a
+/// separator, but for one at the start of the stream or behind another.
 fn yaml_chunk(text: &str, first_line: usize, may_be_marked: bool) -> Chunk<'_> {
     let body = if text.starts_with("---") {
         text.split_once('\n').map_or("", |(_, body)| body)
@@ -155,6 +178,7 @@ mod tests {
     #[test]
     fn splits_at_separator_lines_only() {
         assert_eq!(texts(""), []);
+        assert_eq!(texts("\u{feff}"), [("\u{feff}", 1)]);
         assert_eq!(texts("a: 1\n"), [("a: 1\n", 1)]);
         assert_eq!(
             texts("# c\n--- # d\na: |\n ---\n---\n"),

@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str, first_line: usize) -> Result<Tree<'_>, YamlError
         let (event, span) = event.map_err(|error| builder.syntax(&error))?;
         builder.take(event, &span)?;
     }
-    builder.check_leading_tabs()?;
+    builder.cover(text.len()..text.len())?;
     Ok(Tree {
         nodes: builder.nodes,
         root: builder.root,
@@ -66,7 +66,7 @@ struct Builder<'a> {
     ended: bool,
     /// How many of the open collections are in flow style.
     flow: usize,
-    /// The tabs of [`leading_tabs`] that are not known to be inside a scalar or a flow collection.
+    /// The tabs of [`leading_tabs`] that are still ahead.
     leading_tabs: Vec<usize>,
 }
 
@@ -100,7 +100,10 @@ impl<'a> Builder<'a> {
                 } else {
                     self.check_start(span)?;
                 }
-                self.cover(span.byte_range());
+                self.check_flow_key(span)?;
+                if self.flow == 0 {
+                    self.cover(span.byte_range().unwrap_or_default())?;
+                }
                 let plain = style == ScalarStyle::Plain;
                 if plain {
                     self.check_flow(&text, span)?;
@@ -120,7 +123,7 @@ impl<'a> Builder<'a> {
             Event::MappingStart(style, anchor, _) => {
                 self.open(Content::Map(Vec::new()), style, anchor, span)?;
             }
-            Event::SequenceEnd | Event::MappingEnd => self.close(span),
+            Event::SequenceEnd | Event::MappingEnd => self.close(span)?,
             Event::DocumentStart(..) if self.ended => {
                 return Err(self.error(span, YamlErrorKind::TrailingContent));
             }
@@ -149,15 +152,18 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn close(&mut self, span: &Span) {
+    fn close(&mut self, span: &Span) -> Result<(), YamlError> {
         if let Some(Open {
             flow_start: Some(start),
             ..
         }) = self.open.pop()
         {
             self.flow -= 1;
-            self.cover(Some(start..offset(span)));
+            if self.flow == 0 {
+                return self.cover(start..offset(span));
+            }
         }
+        Ok(())
     }
 
     fn add(&mut self, content: Content<'a>, anchor: usize, span: &Span) -> NodeId {
@@ -201,9 +207,12 @@ impl<'a> Builder<'a> {
 impl Builder<'_> {
     /// In block style a tab cannot be what stands before a node on its line.
     fn check_start(&self, span: &Span) -> Result<(), YamlError> {
+        if self.flow > 0 {
+            return Ok(());
+        }
         let line = last_line(&self.text[..offset(span)]);
         let indent = line.bytes().all(|byte| b" \t-?".contains(&byte));
-        if self.flow == 0 && indent && line.contains('\t') {
+        if indent && line.contains('\t') {
             return Err(self.error(span, YamlErrorKind::Tab));
         }
         Ok(())
@@ -225,37 +234,39 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn check_leading_tabs(&self) -> Result<(), YamlError> {
-        let Some(offset) = self.leading_tabs.first() else {
+    /// Passes over a scalar or an outermost flow collection: tabs inside are content, one before
+    /// it is an indent.
+    fn cover(&mut self, range: Range<usize>) -> Result<(), YamlError> {
+        while let Some(tab) = self.leading_tabs.pop_if(|tab| *tab < range.end) {
+            if tab < range.start {
+                let breaks = self.text[..tab].bytes().filter(|byte| *byte == b'\n').count();
+                let line = self.first_line + breaks;
+                return Err(YamlError {
+                    line,
+                    column: 1,
+                    kind: YamlErrorKind::Tab,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// kubectl's parser takes `,` and brackets for a part of the tag, and no `#` in it.
+    fn check_tag(&self, span: &Span) -> Result<(), YamlError> {
+        let Some(range) = span.tag_span().and_then(|tag| tag.byte_range()) else {
             return Ok(());
         };
-        let breaks = self.text[..*offset].bytes().filter(|byte| *byte == b'\n').count();
-        let line = self.first_line + breaks;
-        Err(YamlError {
-            line,
-            column: 1,
-            kind: YamlErrorKind::Tab,
-        })
-    }
-
-    fn cover(&mut self, range: Option<Range<usize>>) {
-        let range = range.unwrap_or_default();
-        self.leading_tabs.retain(|offset| !range.contains(offset));
-    }
-
-    /// kubectl's parser takes `,` and brackets for a part of the tag.
-    fn check_tag(&self, span: &Span) -> Result<(), YamlError> {
-        let end = span.tag_span().and_then(|tag| tag.byte_range()).map(|range| range.end);
-        match end.and_then(|end| self.text[end..].chars().next()) {
-            Some(char) if !char.is_whitespace() => Err(self.error(span, YamlErrorKind::InvalidTag)),
-            _ => Ok(()),
+        let next = self.text[range.end..].chars().next();
+        if self.text[range].contains('#') || next.is_some_and(|next| !next.is_whitespace()) {
+            return Err(self.error(span, YamlErrorKind::InvalidTag));
         }
+        Ok(())
     }
 
     /// Checks the name that `span` covers, its `&` or `*` included.
     fn check_anchor(&self, span: &Span) -> Result<(), YamlError> {
         let range = span.byte_range().unwrap_or_default();
-        let name = self.text[range.clone()].trim_start_matches(['&', '*']);
+        let name = self.text[range.clone()].get(1..).unwrap_or_default();
         let valid = name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
@@ -273,6 +284,23 @@ impl Builder<'_> {
         let glued = colon.is_some_and(|rest| rest.starts_with([',', '[', ']', '{', '}']));
         if self.flow > 0 && (glued || text.contains('?') || text.starts_with(':')) {
             return Err(self.error(span, YamlErrorKind::AmbiguousInFlow(text.to_owned())));
+        }
+        Ok(())
+    }
+
+    /// A key without `?` and its colon stand on one line, in brackets too.
+    fn check_flow_key(&self, span: &Span) -> Result<(), YamlError> {
+        let range = span.byte_range().unwrap_or_default();
+        let rest = &self.text[range.end..];
+        let blanks = rest.len() - rest.trim_start().len();
+        let start = span
+            .tag_start()
+            .and_then(|tag| tag.byte_offset())
+            .unwrap_or(range.start);
+        let is_key = self.flow > 0 && rest[blanks..].starts_with(':');
+        let explicit = self.text[..start].trim_end().ends_with('?');
+        if is_key && !explicit && self.text[start..range.end + blanks].contains('\n') {
+            return Err(self.error(span, YamlErrorKind::KeyOfSeveralLines));
         }
         Ok(())
     }
@@ -294,16 +322,17 @@ fn last_line(text: &str) -> &str {
     &text[text.rfind('\n').map_or(0, |newline| newline + 1)..]
 }
 
-/// Offsets of tabs that start a line or stand before its content.
+/// Offsets of tabs that start a line or stand before its content, the last first.
 fn leading_tabs(text: &str) -> Vec<usize> {
-    let (mut lines, mut offset) = (Vec::new(), 0);
+    let (mut tabs, mut offset) = (Vec::new(), 0);
     for line in text.split_inclusive('\n') {
         let content = line.trim_start_matches([' ', '\t']);
         let is_content = !content.trim().is_empty() && !content.starts_with('#');
         let before = &line[..line.len() - content.len()];
         let tab = before.find('\t').filter(|tab| is_content || *tab == 0);
-        lines.extend(tab.map(|tab| offset + tab));
+        tabs.extend(tab.map(|tab| offset + tab));
         offset += line.len();
     }
-    lines
+    tabs.reverse();
+    tabs
 }
