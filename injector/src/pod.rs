@@ -9,7 +9,7 @@ use std::borrow::Cow;
 mod read;
 
 /// A pod, or the template of one.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 pub struct PodView<'a> {
     /// `metadata`: `None` when absent or null.
     #[serde(borrow, default)]
@@ -20,7 +20,7 @@ pub struct PodView<'a> {
 }
 
 /// The part of ObjectMeta that is read.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata<'a> {
     /// The name; empty while only `generateName` is set.
@@ -38,7 +38,7 @@ pub struct Metadata<'a> {
 }
 
 /// The part of PodSpec that is read.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec<'a> {
     /// The ordinary containers.
@@ -77,7 +77,7 @@ pub struct Spec<'a> {
 }
 
 /// The part of Container that is read.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerView<'a> {
     /// The name.
@@ -104,7 +104,7 @@ pub struct ContainerView<'a> {
 }
 
 /// A declared container port.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Port<'a> {
     /// The name, whose prefix tells the protocol.
@@ -119,7 +119,7 @@ pub struct Port<'a> {
 }
 
 /// A kubelet probe, as far as it reaches the network.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Probe<'a> {
     /// GET over HTTP or HTTPS.
@@ -134,7 +134,7 @@ pub struct Probe<'a> {
 }
 
 /// Where a probe goes.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 pub struct ProbeTarget<'a> {
     /// A number or the name of a container port.
     #[serde(borrow, default)]
@@ -157,7 +157,7 @@ pub struct SecurityContext {
 }
 
 /// An object of which only the name matters.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 pub struct Named<'a> {
     /// The name.
     #[serde(borrow, default)]
