@@ -47,7 +47,7 @@ fn main() {
         let mut group = criterion.benchmark_group(name);
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(BenchmarkId::from_parameter("minimal-parse"), |b| {
-            b.iter(|| minimal(black_box(&body)))
+            b.iter(|| minimal(black_box(&body)));
         });
         group.bench_function(BenchmarkId::from_parameter("admission"), |b| {
             b.iter(|| admission(&injector, &info, black_box(&body)));

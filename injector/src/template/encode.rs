@@ -39,7 +39,8 @@ impl std::io::Write for &mut Capped {
     }
 }
 
-fn one_parameter<'h>(helper: &'h Helper<'_>) -> Result<&'h Value, RenderError> {
+/// The value of a helper that takes one, which has to be there.
+pub(super) fn one_parameter<'h>(helper: &'h Helper<'_>) -> Result<&'h Value, RenderError> {
     match helper.params().as_slice() {
         // Strict mode looks at plain expressions only; a helper has to ask for itself.
         [value] if value.is_value_missing() => {
