@@ -10,6 +10,7 @@ mod docs;
 mod explain;
 mod inject;
 mod input;
+mod redirect;
 mod report;
 mod review;
 mod serve;
@@ -48,6 +49,8 @@ enum Command {
     Review(review::ReviewArgs),
     /// Show the templates and check one's own.
     Templates(templates::TemplatesArgs),
+    /// Write a pod's redirecting rules: what its init container runs.
+    Redirect(redirect::RedirectArgs),
     /// Print the reference of settings and configuration.
     Docs(docs::DocsArgs),
     /// Print completions for a shell.
@@ -93,6 +96,7 @@ pub fn run() -> anyhow::Result<Status> {
         Command::Explain(args) => explain::run(&args),
         Command::Review(args) => review::run(&args),
         Command::Templates(args) => templates::run(&args),
+        Command::Redirect(args) => redirect::run(&args),
         Command::Docs(args) => docs::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

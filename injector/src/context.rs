@@ -89,6 +89,8 @@ pub struct RedirectContext {
     pub image: String,
     /// The arguments of `outrigger`.
     pub args: Vec<String>,
+    /// Whether they need the node's addresses, as the variable `HOST_IPS`.
+    pub needs_host_ips: bool,
 }
 
 /// A port of the application.

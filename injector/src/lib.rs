@@ -19,6 +19,7 @@ pub mod namespace;
 pub mod overlay;
 pub mod patch;
 pub mod pod;
+pub mod redirect;
 pub mod rendered;
 pub mod requirements;
 pub mod review;

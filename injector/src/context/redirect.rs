@@ -26,12 +26,18 @@ pub(super) fn context(
     let mut args = vec!["redirect".to_owned(), format!("--proxy-uid={}", names::PROXY_UID)];
     args.extend(inbound.iter().map(|p| format!("--inbound={}:{}", p.port, p.listen)));
     args.extend(outbound(settings, upstreams));
-    if tls.is_some_and(|tls| tls.strict) {
-        args.extend(node_probes(pod, settings, inbound, warnings));
-    }
+    let strict = tls.is_some_and(|tls| tls.strict);
+    let probes = if strict {
+        node_probes(pod, settings, inbound, warnings)
+    } else {
+        Vec::new()
+    };
+    let needs_host_ips = !probes.is_empty();
+    args.extend(probes);
     Some(RedirectContext {
         image: text(settings.redirect_image.as_ref()),
         args,
+        needs_host_ips,
     })
 }
 
@@ -57,7 +63,12 @@ fn node_probes(
             .any(|p| p.tcp_socket.is_some() || p.grpc.is_some() || p.http_get.as_ref().is_some_and(is_https))
     });
     if settings.probes == Some(Probes::Node) {
-        return probed.map(|port| format!("--node-probe={port}")).collect();
+        let mut args: Vec<String> = probed.map(|port| format!("--node-probe={port}")).collect();
+        if !args.is_empty() {
+            // The kubelet puts the variable's value in.
+            args.push("--node-ips=$(HOST_IPS)".to_owned());
+        }
+        return args;
     }
     warnings.extend(probed.map(|port| {
         format!(
