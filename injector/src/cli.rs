@@ -118,7 +118,19 @@ fn print(bytes: &[u8]) -> anyhow::Result<Status> {
 pub fn print_error(error: &anyhow::Error) {
     let mut err = anstream::stderr().lock();
     // Nothing can be said when standard error is gone.
-    let _ = writeln!(err, "{}error:{} {error:#}", report::RED, report::RESET);
+    let _ = writeln!(err, "{}error:{} {}", report::RED, report::RESET, message(error));
+}
+
+/// An error and its causes, but for those whose sentence the errors before them hold already.
+fn message(error: &anyhow::Error) -> String {
+    error
+        .chain()
+        .map(ToString::to_string)
+        .fold(String::new(), |text, cause| match text.as_str() {
+            "" => cause,
+            said if said.contains(&cause) => text,
+            said => format!("{said}: {cause}"),
+        })
 }
 
 /// Whether standard input is a terminal, where a command without `-f` would wait for ever.
