@@ -17,6 +17,8 @@ mod templates;
 
 pub use input::load_injector;
 
+use crate::error::error_chain;
+
 /// Makes a Kubernetes namespace a service mesh with one label.
 #[derive(Debug, Parser)]
 #[command(name = "outrigger", version, max_term_width = 100)]
@@ -117,20 +119,9 @@ fn print(bytes: &[u8]) -> anyhow::Result<Status> {
 /// Prints an error with its causes to standard error, in colour on a terminal without `NO_COLOR`.
 pub fn print_error(error: &anyhow::Error) {
     let mut err = anstream::stderr().lock();
+    let text = error_chain(error.as_ref());
     // Nothing can be said when standard error is gone.
-    let _ = writeln!(err, "{}error:{} {}", report::RED, report::RESET, message(error));
-}
-
-/// An error and its causes, but for those whose sentence the errors before them hold already.
-fn message(error: &anyhow::Error) -> String {
-    error
-        .chain()
-        .map(ToString::to_string)
-        .fold(String::new(), |text, cause| match text.as_str() {
-            "" => cause,
-            said if said.contains(&cause) => text,
-            said => format!("{said}: {cause}"),
-        })
+    let _ = writeln!(err, "{}error:{} {text}", report::RED, report::RESET);
 }
 
 /// Whether standard input is a terminal, where a command without `-f` would wait for ever.

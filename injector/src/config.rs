@@ -54,7 +54,7 @@ variables! {
         "PEM file with the private key of the serving certificate; needed by `serve`.";
     CERT_RELOAD_INTERVAL = "OUTRIGGER_CERT_RELOAD_INTERVAL", Some("10s"),
         "How often both files are read again.";
-    LOG = "OUTRIGGER_LOG", Some("info"),
+    LOG = "OUTRIGGER_LOG", Some("info,actix_server=warn"),
         "Log filter: a level, or directives such as `info,outrigger=debug`.";
     LOG_FORMAT = "OUTRIGGER_LOG_FORMAT", Some("text"),
         "`text` or `json`.";

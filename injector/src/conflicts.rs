@@ -50,7 +50,7 @@ impl fmt::Display for Conflict {
             Self::Name { kind, name } => {
                 write!(
                     f,
-                    "the pod has a {kind} {} of its own, a name that the proxy needs; rename it",
+                    "the pod has its own {kind} {}, a name that the proxy needs; rename it",
                     shown(name)
                 )
             }

@@ -148,3 +148,17 @@ pub enum InternalError {
         source: Box<OverlayError>,
     },
 }
+
+/// An error with what caused it. Some name their cause in their own message, others only as their
+/// source: whatever is said already is not said again.
+#[must_use]
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.map(ToString::to_string).fold(error.to_string(), |text, cause| {
+        if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
+}

@@ -21,10 +21,10 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::error::error_chain;
 use crate::metrics::Metrics;
 use crate::namespace::NamespaceInfo;
 use crate::settings::values::is_dns_label;
-use crate::telemetry::error_chain;
 
 /// How long one look-up may take, waiting for its turn included.
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::names;
 use crate::yaml;
 
 /// What is added to a pod.
@@ -87,7 +88,7 @@ impl Overlay {
         }
     }
 
-    /// The rules of injected containers: requests and limits for CPU and memory, no names of ports
+    /// The rules of injected containers: the proxy is among them, requests and limits for CPU and memory, no names of ports
     /// (a Service's named targetPort would take them), every mount with its volume.
     fn check(&self) -> Result<(), OverlayError> {
         let containers = self
@@ -100,8 +101,11 @@ impl Overlay {
             .iter()
             .enumerate()
             .map(|(i, c)| (format!("initContainers[{i}]"), c));
-        if self.containers.is_empty() && self.init_containers.is_empty() {
-            return Err(rule(".", "no container at all"));
+        if !self.all_containers().any(|c| c.name == names::PROXY_CONTAINER) {
+            return Err(rule(
+                ".",
+                "no container proxy-sidecar, by which an injected pod is known",
+            ));
         }
         containers.chain(init).try_for_each(|(path, container)| {
             check_resources(&path, container)?;

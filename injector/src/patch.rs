@@ -26,7 +26,7 @@ pub struct Patch<'r>(Vec<Add<'r>>);
 impl<'r> Patch<'r> {
     /// The patch that adds `rendered` and the labels `defaults` to `pod`.
     #[must_use]
-    pub fn new(pod: &PodView<'_>, rendered: &'r Rendered, defaults: &[Piece]) -> Self {
+    pub fn new(pod: &PodView<'_>, rendered: &'r Rendered, defaults: &'r [Piece]) -> Self {
         let mut status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             template: rendered.template.clone(),
@@ -91,29 +91,27 @@ impl<'r> Patch<'r> {
     }
 
     /// Annotations and labels, the status annotation last, since it names the others.
-    fn metadata(&mut self, pod: &PodView<'_>, rendered: &'r Rendered, defaults: &[Piece], mut status: Status) {
-        let mut annotations = rendered.annotations.clone();
+    fn metadata(&mut self, pod: &PodView<'_>, rendered: &'r Rendered, defaults: &'r [Piece], mut status: Status) {
+        let mut annotations: Vec<Entry<'r>> = rendered.annotations.iter().map(Entry::from).collect();
         annotations.extend(default_container(pod, rendered));
-        let mut labels = rendered.labels.clone();
-        labels.extend(defaults.iter().cloned());
-        status.annotations = names_of(&annotations);
-        status.labels = names_of(&labels);
-        let new_map = |existing, parent, status: &mut Status| record_parent(existing, parent, status);
+        let labels: Vec<Entry<'r>> = rendered.labels.iter().chain(defaults).map(Entry::from).collect();
+        status.annotations = annotations.iter().map(|entry| entry.name.to_owned()).collect();
+        status.labels = labels.iter().map(|entry| entry.name.to_owned()).collect();
         let meta = pod.metadata.as_ref();
         if meta.is_none() {
             status.created.push(Parent::Metadata);
         }
         let absent = Field::Absent;
-        let new_annotations = new_map(
+        let new_annotations = record_parent(
             meta.map_or(&absent, |m| &m.annotations),
             Parent::Annotations,
             &mut status,
         );
         let new_labels =
-            !labels.is_empty() && new_map(meta.map_or(&absent, |m| &m.labels), Parent::Labels, &mut status);
-        annotations.push(Piece {
-            name: names::STATUS.to_owned(),
-            json: json_of(&json_of(&status)),
+            !labels.is_empty() && record_parent(meta.map_or(&absent, |m| &m.labels), Parent::Labels, &mut status);
+        annotations.push(Entry {
+            name: names::STATUS,
+            json: json_of(&json_of(&status)).into(),
         });
         if meta.is_none() {
             let labels = if new_labels {
@@ -131,12 +129,12 @@ impl<'r> Patch<'r> {
         self.map("labels", new_labels, labels);
     }
 
-    fn map(&mut self, map: &str, new: bool, pieces: Vec<Piece>) {
+    fn map(&mut self, map: &str, new: bool, entries: Vec<Entry<'r>>) {
         if new {
-            return self.add(&["metadata", map], object(&pieces));
+            return self.add(&["metadata", map], object(&entries));
         }
-        for Piece { name, json } in pieces {
-            self.add(&["metadata", map, &name], json);
+        for Entry { name, json } in entries {
+            self.add(&["metadata", map, name], json);
         }
     }
 
@@ -196,13 +194,28 @@ fn record_parent<T>(existing: &Field<T>, parent: Parent, status: &mut Status) ->
     true
 }
 
+/// An annotation or label: its key and the JSON of its value.
+struct Entry<'r> {
+    name: &'r str,
+    json: Cow<'r, str>,
+}
+
+impl<'r> From<&'r Piece> for Entry<'r> {
+    fn from(piece: &'r Piece) -> Self {
+        Self {
+            name: &piece.name,
+            json: piece.json.as_str().into(),
+        }
+    }
+}
+
 /// kubectl's default container: the pod's first, where the proxy would otherwise take its place.
-fn default_container(pod: &PodView<'_>, rendered: &Rendered) -> Option<Piece> {
+fn default_container<'r>(pod: &PodView<'_>, rendered: &Rendered) -> Option<Entry<'r>> {
     let first = pod.containers().first().map(ContainerView::name)?;
     let needed = !rendered.containers.is_empty() && !pod.annotations().contains(names::DEFAULT_CONTAINER);
-    needed.then(|| Piece {
-        name: names::DEFAULT_CONTAINER.to_owned(),
-        json: json_of(first),
+    needed.then(|| Entry {
+        name: names::DEFAULT_CONTAINER,
+        json: json_of(first).into(),
     })
 }
 
@@ -210,10 +223,18 @@ fn names_of(pieces: &[Piece]) -> Vec<String> {
     pieces.iter().map(|piece| piece.name.clone()).collect()
 }
 
-fn object(pieces: &[Piece]) -> String {
-    let entries: Vec<String> = pieces
+fn object(entries: &[Entry<'_>]) -> String {
+    let size = entries
         .iter()
-        .map(|p| format!("{}:{}", json_of(&p.name), p.json))
-        .collect();
-    format!("{{{}}}", entries.join(","))
+        .map(|entry| entry.name.len() + entry.json.len() + 4)
+        .sum::<usize>();
+    let mut out = String::with_capacity(size + 2);
+    for Entry { name, json } in entries {
+        out.push_str(if out.is_empty() { "{" } else { "," });
+        out.push_str(&json_of(name));
+        out.push(':');
+        out.push_str(json);
+    }
+    out.push_str(if out.is_empty() { "{}" } else { "}" });
+    out
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 mod read;
 
 /// A pod, or the template of one.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self")]
 pub struct PodView<'a> {
     /// `metadata`: `None` when absent or null.
@@ -21,7 +21,7 @@ pub struct PodView<'a> {
 }
 
 /// The part of ObjectMeta that is read.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Metadata<'a> {
     /// The name; empty while only `generateName` is set.
@@ -39,7 +39,7 @@ pub struct Metadata<'a> {
 }
 
 /// The part of PodSpec that is read.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Spec<'a> {
     /// The ordinary containers.
@@ -78,7 +78,7 @@ pub struct Spec<'a> {
 }
 
 /// The part of Container that is read.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase")]
 pub struct ContainerView<'a> {
     /// The name.
@@ -105,7 +105,7 @@ pub struct ContainerView<'a> {
 }
 
 /// A declared container port.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Port<'a> {
     /// The name, whose prefix tells the protocol.
@@ -120,7 +120,7 @@ pub struct Port<'a> {
 }
 
 /// A kubelet probe, as far as it reaches the network.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Probe<'a> {
     /// GET over HTTP or HTTPS.
@@ -135,7 +135,7 @@ pub struct Probe<'a> {
 }
 
 /// Where a probe goes.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self")]
 pub struct ProbeTarget<'a> {
     /// A number or the name of a container port.
@@ -159,7 +159,7 @@ pub struct SecurityContext {
 }
 
 /// An object of which only the name matters.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self")]
 pub struct Named<'a> {
     /// The name.

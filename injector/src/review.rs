@@ -2,10 +2,12 @@
 //!
 //! The structs are our own: those of the kube crate write the patch as a list of numbers.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::pod::Text;
+use crate::pod::{PodError, PodView, Text};
 use crate::settings::values::words;
 
 mod answer;
@@ -26,7 +28,16 @@ words! {
 /// A decoded request, borrowed from the body.
 #[derive(Debug)]
 pub struct Review<'a> {
-    request: Request<'a>,
+    request: Request<'a, Content<'a>>,
+}
+
+/// An object of the request.
+#[derive(Debug)]
+enum Content<'a> {
+    /// Read as a pod together with the request: the usual case, one pass over the bytes.
+    Pod(PodView<'a>),
+    /// Text that does not read as a pod; what is wrong with it is told where it matters.
+    Text(&'a str),
 }
 
 /// A body that is no review of ours. Over HTTP it is a 400.
@@ -56,18 +67,19 @@ pub enum ReviewError {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawReview<'a> {
+#[serde(bound(deserialize = "O: Deserialize<'de>"))]
+struct RawReview<'a, O> {
     #[serde(borrow, default)]
     api_version: Option<Text<'a>>,
     #[serde(borrow, default)]
     kind: Option<Text<'a>>,
     #[serde(borrow, default)]
-    request: Option<Request<'a>>,
+    request: Option<Request<'a, O>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Request<'a> {
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de>"))]
+struct Request<'a, O> {
     #[serde(borrow, default)]
     uid: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -80,10 +92,10 @@ struct Request<'a> {
     operation: Option<Text<'a>>,
     #[serde(default)]
     dry_run: Option<bool>,
-    #[serde(borrow, default)]
-    object: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    old_object: Option<&'a RawValue>,
+    #[serde(default = "Option::default")]
+    object: Option<O>,
+    #[serde(default = "Option::default")]
+    old_object: Option<O>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -104,26 +116,66 @@ const KIND: &str = "AdmissionReview";
 /// # Errors
 /// The body is no AdmissionReview v1 with a request.
 pub fn decode(body: &[u8]) -> Result<Review<'_>, ReviewError> {
-    let RawReview {
-        api_version,
-        kind,
-        request,
-    } = serde_json::from_slice(body)?;
-    let (kind, version) = (kind.unwrap_or_default(), api_version.unwrap_or_default());
-    if &*kind != KIND {
-        return Err(ReviewError::OtherKind {
-            kind: kind.to_string(),
-            api_version: version.to_string(),
-        });
-    }
-    if &*version != API_VERSION {
-        return Err(ReviewError::OtherVersion(version.to_string()));
-    }
-    let request = request.ok_or(ReviewError::NoRequest)?;
-    if request.uid.as_deref().unwrap_or_default().is_empty() {
-        return Err(ReviewError::NoUid);
-    }
+    let request = match serde_json::from_slice::<RawReview<'_, PodView<'_>>>(body) {
+        Ok(review) => review.request()?.map(Content::Pod),
+        // Slower, and taken for objects alone that are no pods: whether that matters depends on the rest.
+        Err(_) => {
+            let review = serde_json::from_slice::<RawReview<'_, &RawValue>>(body)?;
+            review.request()?.map(|raw| Content::Text(raw.get()))
+        }
+    };
     Ok(Review { request })
+}
+
+impl<'a, O> RawReview<'a, O> {
+    fn request(self) -> Result<Request<'a, O>, ReviewError> {
+        let Self {
+            api_version,
+            kind,
+            request,
+        } = self;
+        let (kind, version) = (kind.unwrap_or_default(), api_version.unwrap_or_default());
+        if &*kind != KIND {
+            return Err(ReviewError::OtherKind {
+                kind: kind.to_string(),
+                api_version: version.to_string(),
+            });
+        }
+        if &*version != API_VERSION {
+            return Err(ReviewError::OtherVersion(version.to_string()));
+        }
+        let request = request.ok_or(ReviewError::NoRequest)?;
+        if request.uid.as_deref().unwrap_or_default().is_empty() {
+            return Err(ReviewError::NoUid);
+        }
+        Ok(request)
+    }
+}
+
+impl<'a, O> Request<'a, O> {
+    fn map<P>(self, read: impl Fn(O) -> P) -> Request<'a, P> {
+        let Self {
+            uid,
+            resource,
+            sub_resource,
+            namespace,
+            operation,
+            dry_run,
+            object,
+            old_object,
+        } = self;
+        let (object, old_object) = (object.map(&read), old_object.map(&read));
+        Request {
+            uid,
+            resource,
+            sub_resource,
+            namespace,
+            operation,
+            dry_run,
+            object,
+            old_object,
+        }
+    }
 }
 
 impl<'a> Review<'a> {
@@ -185,11 +237,29 @@ impl<'a> Review<'a> {
         self.request.sub_resource.as_deref().unwrap_or_default()
     }
 
-    fn object(&self) -> Option<&'a str> {
-        self.request.object.map(RawValue::get).filter(|raw| *raw != "null")
+    /// The pod of the request; an empty one where the request is not about a pod's content.
+    fn pod(&self) -> Result<Cow<'_, PodView<'a>>, PodError> {
+        if !self.is_pod_create() && !self.is_pod_update() {
+            return Ok(Cow::Owned(PodView::default()));
+        }
+        let missing = || PodError {
+            path: "request.object".to_owned(),
+            message: "missing or null".to_owned(),
+        };
+        self.request.object.as_ref().ok_or_else(missing)?.pod()
     }
 
-    fn old_object(&self) -> Option<&'a str> {
-        self.request.old_object.map(RawValue::get).filter(|raw| *raw != "null")
+    /// The pod before an update.
+    fn old_pod(&self) -> Result<Option<Cow<'_, PodView<'a>>>, PodError> {
+        self.request.old_object.as_ref().map(Content::pod).transpose()
+    }
+}
+
+impl<'a> Content<'a> {
+    fn pod(&self) -> Result<Cow<'_, PodView<'a>>, PodError> {
+        match self {
+            Self::Pod(pod) => Ok(Cow::Borrowed(pod)),
+            Self::Text(text) => PodView::from_json(text).map(Cow::Owned),
+        }
     }
 }

@@ -60,13 +60,13 @@ impl Status {
         serde_json::from_str(text).ok()
     }
 
-    /// Whether the record holds: it names a container at least, and all that it names are there.
-    /// (One that names nothing would hold for every pod, and be a way around injection.)
+    /// Whether the record holds: it names the proxy, and all containers that it names are there.
+    /// (One that names others alone would hold for any pod, and be a way around injection.)
     #[must_use]
     pub fn holds(&self, pod: &PodView<'_>) -> bool {
         let has = |list: &[crate::pod::ContainerView<'_>], name: &String| list.iter().any(|c| c.name() == name);
-        let named = self.containers.len() + self.init_containers.len();
-        named > 0
+        let names_proxy = |names: &[String]| names.iter().any(|name| name == crate::names::PROXY_CONTAINER);
+        (names_proxy(&self.containers) || names_proxy(&self.init_containers))
             && self.containers.iter().all(|name| has(pod.containers(), name))
             && self.init_containers.iter().all(|name| has(pod.init_containers(), name))
     }

@@ -74,12 +74,6 @@ fn log_panic(info: &panic::PanicHookInfo<'_>) {
     tracing::error!(reason = panic_text(info.payload()), location, "panic");
 }
 
-/// An error with what caused it: many name their cause only as their source.
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
-}
-
 /// What a panic said.
 pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();

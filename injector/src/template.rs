@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use handlebars::Handlebars;
 use serde_json::Value;
 
+mod choose;
 mod encode;
 mod form;
 
@@ -207,6 +208,8 @@ fn registry() -> Handlebars<'static> {
     registry.set_prevent_indent(true);
     // Nothing is printed but through the helpers, whose output is final.
     registry.register_escape_fn(handlebars::no_escape);
+    registry.register_helper("if", Box::new(choose::Choose { wanted: true }));
+    registry.register_helper("unless", Box::new(choose::Choose { wanted: false }));
     registry.register_helper("json", Box::new(encode::json_helper));
     registry.register_helper("nginx", Box::new(encode::nginx_helper));
     registry

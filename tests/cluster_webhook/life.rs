@@ -6,12 +6,12 @@ use crate::{ENABLED, GOOD, pod};
 #[test]
 fn is_ready_once_namespaces_are_synced_and_stops_with_grace() {
     let cluster = crate::cluster::Cluster::shared();
-    let mut server = Server::start(&cluster, "graceful", &[("OUTRIGGER_LOG_FORMAT", "text")]);
+    let server = Server::start(&cluster, "graceful", &[("OUTRIGGER_LOG_FORMAT", "text")]);
     assert_eq!(page(server.admin, "/livez").0, 200);
     let (status, text) = page(server.admin, "/readyz");
     assert_eq!(status, 200, "{text}");
     assert!(text.contains("namespaces"), "each check is named: {text}");
-    assert_eq!(server.terminate(), Some(0));
+    assert_eq!(server.terminate(), "outrigger ended with exit status: 0");
     assert!(server.log_text().contains("draining"));
 }
 

@@ -23,7 +23,7 @@ use tools::tool;
 
 mod certificates;
 mod ports;
-mod processes;
+pub(crate) mod processes;
 mod tools;
 
 /// How long a start, or a controller's reaction, may take on a busy machine.
@@ -118,6 +118,7 @@ impl Cluster {
         command
             .env_clear()
             .env("HOME", self.folder())
+            .env("PATH", "/usr/bin:/bin") // kubectl diff runs diff
             .env("KUBECONFIG", self.kubeconfig())
             .args(arguments);
         command

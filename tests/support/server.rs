@@ -1,5 +1,11 @@
 //! A server on the loopback interface, with a core and namespaces that misbehave on demand.
 
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each suite uses its own part of the support modules"
+)]
+
 #[path = "http_client.rs"]
 mod http_client;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::cluster::processes::Processes;
 
 /// How long anything may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,12 +24,11 @@ pub(crate) struct Mesh {
     server: Mutex<Server>,
 }
 
-/// A child process.
+/// A running `outrigger serve`.
 pub(crate) struct Server {
-    child: Child,
+    process: Processes,
     pub(crate) admission: SocketAddr,
     pub(crate) admin: SocketAddr,
-    pub(crate) log: PathBuf,
 }
 
 static SHARED: LazyLock<Mutex<Weak<Mesh>>> = LazyLock::new(Mutex::default);
@@ -86,10 +87,11 @@ impl Mesh {
 
     /// The API server takes a moment to learn of a configuration.
     fn wait_until_called(&self) {
-        self.cluster.create_namespace("probe", &[crate::ENABLED]);
+        let probe = unique("probe");
+        self.cluster.create_namespace(&probe, &[crate::ENABLED]);
         let pod = crate::pod("probe", crate::GOOD, "{}", "");
         let called = || {
-            let dry = ["create", "-n", "probe", "--dry-run=server", "-o", "json", "-f", "-"];
+            let dry = ["create", "-n", &probe, "--dry-run=server", "-o", "json", "-f", "-"];
             let answer = self.cluster.kubectl_reading(&pod, &dry);
             answer.success && answer.output.contains("proxy-sidecar")
         };
@@ -136,7 +138,6 @@ impl Server {
     /// Runs `outrigger serve`, with `variables` over the usual ones, and waits until it is ready.
     pub(crate) fn start(cluster: &Cluster, name: &str, variables: &[(&str, &str)]) -> Self {
         let files = cluster.authority().server(name);
-        let log = cluster.folder().join(format!("{name}.log"));
         let mut environment: BTreeMap<&str, String> = BTreeMap::from([
             ("OUTRIGGER_LISTEN", "127.0.0.1:0".to_owned()),
             ("OUTRIGGER_ADMIN_LISTEN", "127.0.0.1:0".to_owned()),
@@ -147,21 +148,18 @@ impl Server {
             ("OUTRIGGER_DRAIN_DELAY", "1s".to_owned()),
         ]);
         environment.extend(variables.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_outrigger"), "serve"])
-            .env_clear()
-            .envs(environment)
-            .env("PATH", "/usr/bin:/bin")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log).unwrap())
-            .spawn()
-            .expect("setpriv of util-linux can be run");
+        let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let program = [env!("CARGO_BIN_EXE_outrigger").to_owned(), "serve".to_owned()];
+        let arguments: Vec<String> = variables.chain(program).collect();
+        let folder = cluster.folder().join(unique(name));
+        std::fs::create_dir(&folder).unwrap();
+        let mut process = Processes::new(&folder);
+        process.start(PROGRAM, Path::new("/usr/bin/env"), &arguments);
+        let nowhere = ([127, 0, 0, 1], 0).into();
         let mut server = Self {
-            child,
-            admission: ([127, 0, 0, 1], 0).into(),
-            admin: ([127, 0, 0, 1], 0).into(),
-            log,
+            process,
+            admission: nowhere,
+            admin: nowhere,
         };
         server.find_addresses();
         eventually("the server is ready", || page(server.admin, "/readyz").0 == 200);
@@ -183,30 +181,35 @@ impl Server {
         eventually("the server listens", || {
             let log = self.log_text();
             (admission, admin) = (address(&log, "admission"), address(&log, "admin"));
-            assert!(self.child.try_wait().unwrap().is_none(), "outrigger ended: {log}");
+            assert_eq!(self.process.ended(), None, "{log}");
             admin.is_some()
         });
         (self.admission, self.admin) = (admission.unwrap(), admin.unwrap());
     }
 
     pub(crate) fn log_text(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        std::fs::read_to_string(self.process.log(PROGRAM)).unwrap_or_default()
     }
 
-    /// Sends SIGTERM; the exit code.
-    pub(crate) fn terminate(&mut self) -> Option<i32> {
-        let id = self.child.id().to_string();
+    /// Sends SIGTERM and waits; how it ended.
+    pub(crate) fn terminate(&self) -> String {
+        let id = self.process.ids()[0].to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        self.child.wait().unwrap().code()
+        let mut end = None;
+        eventually("outrigger ends", || {
+            end = self.process.ended();
+            end.is_some()
+        });
+        end.unwrap()
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+const PROGRAM: &str = "outrigger";
+
+/// A name that nothing else in this program has: the shared mesh may start more than once.
+fn unique(name: &str) -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Waits until something holds.

@@ -44,8 +44,6 @@ struct Response<'r> {
     status: Option<Status<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     audit_annotations: BTreeMap<&'static str, String>,
@@ -107,7 +105,6 @@ impl Reply {
                 message,
             }),
             patch_type: patch.is_some().then_some("JSONPatch"),
-            patch: patch.map(|patch| BASE64_STANDARD.encode(patch)),
             warnings: warnings.clone(),
             audit_annotations: audit,
         };
@@ -115,8 +112,8 @@ impl Reply {
             api_version: API_VERSION,
             kind: KIND,
             response,
-        })
-        .into_bytes();
+        });
+        let body = with_patch(body, patch.as_deref());
         let message = denied.or_else(|| (!warnings.is_empty()).then(|| warnings.join("; ")));
         Answer {
             body,
@@ -125,6 +122,21 @@ impl Reply {
             message,
         }
     }
+}
+
+/// The body with the patch as the response's last field. It is most of the body, and base64 needs no escapes, so it
+/// is written in place and not looked through once more.
+fn with_patch(mut body: String, patch: Option<&str>) -> Vec<u8> {
+    const END: &str = "}}";
+    if let Some(patch) = patch {
+        debug_assert!(body.ends_with(END), "the response is the last field of its envelope");
+        body.truncate(body.len() - END.len());
+        body.push_str(",\"patch\":\"");
+        BASE64_STANDARD.encode_string(patch, &mut body);
+        body.push('"');
+        body.push_str(END);
+    }
+    body.into_bytes()
 }
 
 /// A warning of at most as many characters as are advised, none of them a control character.

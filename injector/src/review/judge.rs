@@ -6,7 +6,6 @@ use crate::decision::{SkipReason, Subject};
 use crate::error::{Denial, InternalError, Outcome};
 use crate::inject::{Injection, Injector, Verdict};
 use crate::namespace::NamespaceInfo;
-use crate::pod::{PodError, PodView};
 use crate::requirements::Action;
 use crate::validate::Change;
 
@@ -44,7 +43,7 @@ impl Injector {
     }
 
     fn judge(&self, review: &Review<'_>, subject: Subject<'_, '_>) -> Reply {
-        let old = match review.old_object().map(PodView::from_json).transpose() {
+        let old = match review.old_pod() {
             Ok(old) => old,
             Err(error) => return Reply::denied(Denial::Pod(error)),
         };
@@ -92,18 +91,4 @@ fn mutate(injection: Injection) -> Reply {
     reply.warnings = warnings;
     reply.audit.extend(row.map(|row| ("row", row.to_string())));
     reply
-}
-
-impl<'a> Review<'a> {
-    /// The pod of the request; an empty one where the request is not about a pod's content.
-    fn pod(&self) -> Result<PodView<'a>, PodError> {
-        if !self.is_pod_create() && !self.is_pod_update() {
-            return Ok(PodView::default());
-        }
-        let missing = || PodError {
-            path: "request.object".to_owned(),
-            message: "missing or null".to_owned(),
-        };
-        PodView::from_json(self.object().ok_or_else(missing)?)
-    }
 }

@@ -12,8 +12,8 @@ use futures::{FutureExt, StreamExt, stream};
 use super::body;
 use super::failure::{Failure, FailureKind, status};
 use super::state::State;
+use crate::error::error_chain;
 use crate::review::{self, Answer, Endpoint, Review};
-use crate::telemetry::error_chain;
 
 /// The outcome that is always worth a line in the log.
 const INJECTED: &str = "injected";

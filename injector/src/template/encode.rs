@@ -39,8 +39,13 @@ impl std::io::Write for &mut Capped {
     }
 }
 
-fn one_parameter<'h>(helper: &'h Helper<'_>) -> Result<&'h Value, RenderError> {
+/// The value of a helper that takes one, which has to be there.
+pub(super) fn one_parameter<'h>(helper: &'h Helper<'_>) -> Result<&'h Value, RenderError> {
     match helper.params().as_slice() {
+        // Strict mode looks at plain expressions only; a helper has to ask for itself.
+        [value] if value.is_value_missing() => {
+            Err(RenderErrorReason::MissingVariable(value.relative_path().cloned()).into())
+        }
         [value] if helper.hash().is_empty() => Ok(value.value()),
         _ => Err(RenderErrorReason::Other(format!("{{{{{} x}}}} takes exactly one value", helper.name())).into()),
     }
@@ -124,6 +129,23 @@ mod tests {
             let read = crate::yaml::parse_one(&yaml).unwrap_or_else(|e| panic!("{:?}: {e}", chunk[0]));
             assert_eq!(read["a"], text);
             assert_eq!(read["b"], 1);
+        }
+    }
+
+    #[test]
+    fn rejects_names_that_are_not_there_and_prints_null() {
+        let context = Context::wraps(serde_json::json!({"proxy": {"image": null}})).expect("it is JSON");
+        for (template, expected) in [
+            ("{{json proxy.image}}", Ok("null")),
+            ("{{json proxy.imag}}", Err("proxy.imag")),
+            ("{{nginx proxy.imag}}", Err("proxy.imag")),
+        ] {
+            let given = crate::template::registry().render_template_with_context(template, &context);
+            match (given, expected) {
+                (Ok(text), Ok(expected)) => assert_eq!(text, expected, "{template}"),
+                (Err(error), Err(name)) => assert!(error.to_string().contains(name), "{template}: {error}"),
+                (given, _) => panic!("{template}: {given:?}"),
+            }
         }
     }
 

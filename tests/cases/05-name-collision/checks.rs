@@ -87,11 +87,16 @@ fn annotations_that_outrigger_writes_are_guarded_too() {
 }
 
 #[test]
-fn record_that_names_no_container_of_the_pod_does_not_pass_for_the_proxy() {
+fn record_that_does_not_name_the_proxy_of_the_pod_does_not_pass_for_the_proxy() {
     let status = |containers: Value| {
         json!({"version": "0", "template": "t", "digest": "d", "containers": containers}).to_string()
     };
-    for containers in [json!([]), json!(["proxy-sidecar"]), json!(["app", "proxy-sidecar"])] {
+    for containers in [
+        json!([]),
+        json!(["app"]),
+        json!(["proxy-sidecar"]),
+        json!(["app", "proxy-sidecar"]),
+    ] {
         let call = plain().annotated(names::STATUS, status(containers));
         call.mutate().denied("name-taken", &[names::STATUS]);
     }
