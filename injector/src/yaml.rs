@@ -247,6 +247,10 @@ fn head_len(text: &str) -> usize {
     for line in text[len..].split_inclusive('\n') {
         let marker = line.strip_prefix("---");
         let rest = marker.unwrap_or(line).trim();
+        // A lone carriage return ends a comment too, and content may follow it.
+        if rest.contains('\r') {
+            break;
+        }
         match marker {
             _ if (rest.is_empty() || rest.starts_with('#')) && line.ends_with('\n') => {
                 len += line.len();

@@ -33,7 +33,7 @@ fn reads_the_documented_defaults() {
     assert_eq!(
         server.log,
         LogConfig {
-            filter: "info".into(),
+            filter: "info,actix_server=warn".into(),
             format: LogFormat::Text,
             color: true
         }

@@ -224,6 +224,15 @@ fn refuses_other_encodings() {
 }
 
 #[test]
+fn replaces_content_after_a_comment_that_a_carriage_return_ends() {
+    let documents = parse_stream("#\r0\n").unwrap();
+    assert_eq!(
+        parse_one(&documents[0].replaced(&json!({"a": 1}))).unwrap(),
+        json!({"a": 1})
+    );
+}
+
+#[test]
 fn every_character_survives() {
     for chars in characters(char::MAX).chunks(4096) {
         let map: Value = chars.iter().map(|char| (char.to_string(), char.to_string())).collect();
