@@ -104,7 +104,8 @@ fn visit(value: &Value, implied: Option<(&str, &str)>, path: &mut Vec<Step>, fou
         .get("items")
         .and_then(Value::as_array)
         .filter(|_| kind.ends_with("List") && path.len() < 2 * MOST_LISTS);
-    let Some(items) = items else {
+    // A list without items is an object of its own, so that a report names everything that came in.
+    let Some(items) = items.filter(|items| !items.is_empty()) else {
         found.push(object(value, api_version, kind, path));
         return;
     };
