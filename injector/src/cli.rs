@@ -118,7 +118,20 @@ fn print(bytes: &[u8]) -> anyhow::Result<Status> {
 pub fn print_error(error: &anyhow::Error) {
     let mut err = anstream::stderr().lock();
     // Nothing can be said when standard error is gone.
-    let _ = writeln!(err, "{}error:{} {error:#}", report::RED, report::RESET);
+    let _ = writeln!(err, "{}error:{} {}", report::RED, report::RESET, sentence(error));
+}
+
+/// An error and its causes, each said once (many messages hold their cause's already), without
+/// control characters that a file's name could have.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
+        }
+    }
+    report::without_controls(&text)
 }
 
 /// Whether standard input is a terminal, where a command without `-f` would wait for ever.

@@ -99,10 +99,8 @@ impl<'r> Patch<'r> {
         status.annotations = names_of(&annotations);
         status.labels = names_of(&labels);
         let new_map = |existing, parent, status: &mut Status| record_parent(existing, parent, status);
-        let meta = pod.metadata.as_ref();
-        if meta.is_none() {
-            status.created.push(Parent::Metadata);
-        }
+        let meta = pod.metadata.value();
+        let new_metadata = record_parent(&pod.metadata, Parent::Metadata, &mut status);
         let absent = Field::Absent;
         let new_annotations = new_map(
             meta.map_or(&absent, |m| &m.annotations),
@@ -115,7 +113,7 @@ impl<'r> Patch<'r> {
             name: names::STATUS.to_owned(),
             json: json_of(&json_of(&status)),
         });
-        if meta.is_none() {
+        if new_metadata {
             let labels = if new_labels {
                 format!(",\"labels\":{}", object(&labels))
             } else {

@@ -10,10 +10,11 @@ mod read;
 
 /// A pod, or the template of one.
 #[derive(Debug, Default, serde::Deserialize)]
+#[serde(remote = "Self")]
 pub struct PodView<'a> {
-    /// `metadata`: `None` when absent or null.
+    /// `metadata`.
     #[serde(borrow, default)]
-    pub metadata: Option<Metadata<'a>>,
+    pub metadata: Field<Metadata<'a>>,
     /// `spec`: `None` when absent or null.
     #[serde(borrow, default)]
     pub spec: Option<Spec<'a>>,
@@ -21,7 +22,7 @@ pub struct PodView<'a> {
 
 /// The part of ObjectMeta that is read.
 #[derive(Debug, Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Metadata<'a> {
     /// The name; empty while only `generateName` is set.
     #[serde(borrow, default)]
@@ -39,7 +40,7 @@ pub struct Metadata<'a> {
 
 /// The part of PodSpec that is read.
 #[derive(Debug, Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Spec<'a> {
     /// The ordinary containers.
     #[serde(borrow, default)]
@@ -78,7 +79,7 @@ pub struct Spec<'a> {
 
 /// The part of Container that is read.
 #[derive(Debug, Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 pub struct ContainerView<'a> {
     /// The name.
     #[serde(borrow, default)]
@@ -105,7 +106,7 @@ pub struct ContainerView<'a> {
 
 /// A declared container port.
 #[derive(Debug, Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Port<'a> {
     /// The name, whose prefix tells the protocol.
     #[serde(borrow, default)]
@@ -120,7 +121,7 @@ pub struct Port<'a> {
 
 /// A kubelet probe, as far as it reaches the network.
 #[derive(Debug, Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 pub struct Probe<'a> {
     /// GET over HTTP or HTTPS.
     #[serde(borrow, default)]
@@ -135,6 +136,7 @@ pub struct Probe<'a> {
 
 /// Where a probe goes.
 #[derive(Debug, Default, serde::Deserialize)]
+#[serde(remote = "Self")]
 pub struct ProbeTarget<'a> {
     /// A number or the name of a container port.
     #[serde(borrow, default)]
@@ -149,7 +151,7 @@ pub struct ProbeTarget<'a> {
 
 /// The part of SecurityContext that is read.
 #[derive(Debug, Default, Clone, Copy, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 pub struct SecurityContext {
     /// The uid.
     #[serde(default)]
@@ -158,6 +160,7 @@ pub struct SecurityContext {
 
 /// An object of which only the name matters.
 #[derive(Debug, Default, serde::Deserialize)]
+#[serde(remote = "Self")]
 pub struct Named<'a> {
     /// The name.
     #[serde(borrow, default)]
@@ -248,7 +251,7 @@ impl<'a> PodView<'a> {
     #[must_use]
     pub fn labels(&self) -> &StringMap<'a> {
         self.metadata
-            .as_ref()
+            .value()
             .and_then(|m| m.labels.value())
             .unwrap_or(&NO_ENTRIES)
     }
@@ -257,7 +260,7 @@ impl<'a> PodView<'a> {
     #[must_use]
     pub fn annotations(&self) -> &StringMap<'a> {
         self.metadata
-            .as_ref()
+            .value()
             .and_then(|m| m.annotations.value())
             .unwrap_or(&NO_ENTRIES)
     }
@@ -309,7 +312,7 @@ impl<'a> PodView<'a> {
     /// A name for messages: the name, or `generateName` with a `*` for the part that is not made yet.
     #[must_use]
     pub fn display_name(&self) -> String {
-        let Some(meta) = &self.metadata else {
+        let Some(meta) = self.metadata.value() else {
             return NO_NAME.to_owned();
         };
         match (filled(meta.name.as_ref()), filled(meta.generate_name.as_ref())) {

@@ -5,6 +5,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::map_only::map_only;
 use crate::pod::Text;
 use crate::settings::values::words;
 
@@ -55,7 +56,7 @@ pub enum ReviewError {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct RawReview<'a> {
     #[serde(borrow, default)]
     api_version: Option<Text<'a>>,
@@ -66,7 +67,7 @@ struct RawReview<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase")]
 struct Request<'a> {
     #[serde(borrow, default)]
     uid: Option<Text<'a>>,
@@ -87,6 +88,7 @@ struct Request<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(remote = "Self")]
 struct Resource<'a> {
     #[serde(borrow, default)]
     group: Option<Text<'a>>,
@@ -95,6 +97,8 @@ struct Resource<'a> {
     #[serde(borrow, default)]
     resource: Option<Text<'a>>,
 }
+
+map_only!(RawReview<'a>, Request<'a>, Resource<'a>);
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";

@@ -5,7 +5,23 @@ use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{Field, MapValue, PortRef, StringMap, Text};
+use super::{
+    ContainerView, Field, MapValue, Metadata, Named, PodView, Port, PortRef, Probe, ProbeTarget, SecurityContext, Spec,
+    StringMap, Text,
+};
+use crate::map_only::map_only;
+
+map_only!(
+    PodView<'a>,
+    Metadata<'a>,
+    Spec<'a>,
+    ContainerView<'a>,
+    Port<'a>,
+    Probe<'a>,
+    ProbeTarget<'a>,
+    Named<'a>
+);
+map_only!(SecurityContext);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -7,6 +7,8 @@ use serde_json::Value;
 pub(super) struct Capped {
     bytes: Vec<u8>,
     most: usize,
+    /// Whether it has refused.
+    pub(super) full: bool,
 }
 
 impl Capped {
@@ -14,6 +16,7 @@ impl Capped {
         Self {
             bytes: Vec::new(),
             most,
+            full: false,
         }
     }
 
@@ -25,6 +28,7 @@ impl Capped {
 impl std::io::Write for &mut Capped {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.bytes.len() + bytes.len() > self.most {
+            self.full = true;
             return Err(std::io::Error::other(format!(
                 "more than {} bytes of output",
                 self.most
@@ -41,6 +45,10 @@ impl std::io::Write for &mut Capped {
 
 fn one_parameter<'h>(helper: &'h Helper<'_>) -> Result<&'h Value, RenderError> {
     match helper.params().as_slice() {
+        // Strict rendering looks at names that are printed by themselves, not at a helper's.
+        [value] if value.is_value_missing() => {
+            Err(RenderErrorReason::MissingVariable(value.relative_path().cloned()).into())
+        }
         [value] if helper.hash().is_empty() => Ok(value.value()),
         _ => Err(RenderErrorReason::Other(format!("{{{{{} x}}}} takes exactly one value", helper.name())).into()),
     }
