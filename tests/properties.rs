@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn patches_apply_strictly_and_as_json_patch_applies_them(pod in pods::pod()) {
         let patch = patch_of(&pod);
-        let (mut strict, mut lenient) = (pod.clone(), pod.clone());
+        let (mut strict, mut lenient) = (pod.clone(), pod);
         prop_assert_eq!(strict_patch::apply(&mut strict, &patch), Ok(()));
         let operations: json_patch::Patch = serde_json::from_value(patch).expect("a patch");
         prop_assert_eq!(json_patch::patch(&mut lenient, &operations).map_err(|e| e.to_string()), Ok(()));

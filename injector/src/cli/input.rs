@@ -116,12 +116,12 @@ pub(super) fn config() -> anyhow::Result<Config> {
     let base = Resolved::base(set.filter(|(_, value)| !value.trim().is_empty()));
     match (Config::from_vars(variables.clone(), &settings), base) {
         (Ok(config), Ok(_)) => Ok(config),
-        (config, base) => bail!(all_errors(config.err(), base.err().unwrap_or_default())),
+        (config, base) => bail!(all_errors(config.err(), &base.err().unwrap_or_default())),
     }
 }
 
 /// A line for each error, whichever part of the configuration it is of.
-fn all_errors(config: Option<ConfigErrors>, settings: Vec<SettingError>) -> String {
+fn all_errors(config: Option<ConfigErrors>, settings: &[SettingError]) -> String {
     let config = config
         .into_iter()
         .flat_map(|errors| errors.0)
