@@ -75,13 +75,22 @@ const STARTS: [&str; 14] = [
     "shop",
 ];
 
-/// Any place.
-pub(crate) fn place() -> impl Strategy<Value = Place> {
-    (
-        select(spots()),
-        select(&["mtls", "proxy-sidecar"][..]),
-        select(&["strict", "permissive"][..]),
-    )
+/// Any place, with a stranger's text for it: often one that begins like a valid value.
+pub(crate) fn case() -> impl Strategy<Value = (Place, String)> {
+    let templates = select(&["mtls", "proxy-sidecar"][..]);
+    let place = (select(spots()), templates, select(&["strict", "permissive"][..]));
+    place.prop_flat_map(|place| (Just(place), text(harmless(place.0))))
+}
+
+fn text(valid: &'static str) -> impl Strategy<Value = String> {
+    let start = prop_oneof![Just(valid), select(&STARTS[..])];
+    let any = prop_oneof![
+        2 => select(&ATTACKS[..]).prop_map(str::to_owned),
+        1 => ".{0,12}",
+        1 => "\\PC{0,12}",
+        1 => Just(String::new()),
+    ];
+    (start, any.clone(), any).prop_map(|(start, middle, end)| format!("{start}{middle}{end}"))
 }
 
 fn spots() -> Vec<Spot> {
@@ -99,17 +108,6 @@ fn spots() -> Vec<Spot> {
     let mut spots: Vec<Spot> = annotations.chain(others).map(Spot::Annotation).collect();
     spots.extend([Spot::ProbePath, Spot::Names, Spot::ServiceAccount, Spot::Namespace]);
     spots
-}
-
-/// A stranger's text.
-pub(crate) fn text() -> impl Strategy<Value = String> {
-    let any = prop_oneof![
-        select(&ATTACKS[..]).prop_map(str::to_owned),
-        ".{0,12}",
-        "\\PC{0,12}",
-        Just(String::new())
-    ];
-    (select(&STARTS[..]), any.clone(), any).prop_map(|(start, middle, end)| format!("{start}{middle}{end}"))
 }
 
 /// Decides on a pod with the text, and looks at what it is given.
