@@ -125,7 +125,13 @@ pub fn print_error(error: &anyhow::Error) {
     let mut err = anstream::stderr().lock();
     let text = error_chain(error.as_ref());
     // Nothing can be said when standard error is gone.
-    let _ = writeln!(err, "{}error:{} {text}", report::RED, report::RESET);
+    let _ = writeln!(
+        err,
+        "{}error:{} {}",
+        report::RED,
+        report::RESET,
+        report::without_controls(&text)
+    );
 }
 
 /// Whether standard input is a terminal, where a command without `-f` would wait for ever.

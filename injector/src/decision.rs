@@ -227,9 +227,11 @@ impl<'s, 'a> Facts<'s, 'a> {
     }
 
     fn warnings(&self, row: u8) -> Vec<String> {
-        let asked = [&self.label, &self.annotation]
-            .into_iter()
-            .any(|s| matches!(s, Ok(Some(Toggle::Enabled))));
+        // The label wins here too: one that says disabled asks for nothing.
+        let asked = match &self.label {
+            Ok(None) => matches!(self.annotation, Ok(Some(Toggle::Enabled))),
+            label => matches!(label, Ok(Some(Toggle::Enabled))),
+        };
         let disagree = matches!((&self.label, &self.annotation), (Ok(Some(a)), Ok(Some(b))) if a != b);
         let mut warnings = Vec::new();
         if row == 5 && asked {

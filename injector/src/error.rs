@@ -114,7 +114,7 @@ impl fmt::Display for Denial {
             Self::Pod(error) => write!(f, "the pod cannot be read: {error}"),
             Self::TooLarge { bytes } => write!(
                 f,
-                "with the proxy's configuration the annotations have {bytes} bytes; at most {MOST_ANNOTATION_BYTES} are \
+                "with the proxy's configuration the annotations have {bytes} bytes or more; at most {MOST_ANNOTATION_BYTES} are \
                  possible; list fewer ports or upstreams"
             ),
             Self::Requirements(violations) => join(f, violations),

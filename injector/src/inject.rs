@@ -14,9 +14,9 @@ use crate::patch::Patch;
 use crate::pod::{MapValue, PodError, PodView};
 use crate::rendered::{Piece, Rendered, json_of};
 use crate::requirements::Requirements;
-use crate::settings::values::{Toggle, shown};
+use crate::settings::values::{Toggle, is_dns_label, shown};
 use crate::settings::{Origin, Resolved, SETTINGS, Setting, SettingError};
-use crate::template::{TemplateInfo, TemplateSet};
+use crate::template::{MOST_OUTPUT, TemplateError, TemplateInfo, TemplateSet};
 
 /// The configured core: decides on pods and makes their patches. It holds no connection and no
 /// file; one is shared by all threads.
@@ -214,7 +214,15 @@ impl Injector {
         };
         let rendered = self.cache.get_or_make(template.name.as_str(), context, |context| {
             self.render(template, context)
-        })?;
+        });
+        let rendered = match rendered {
+            Ok(rendered) => rendered,
+            // Every template passed the samples, so it is the pod's own lists that are too long.
+            Err(InternalError::Template(TemplateError::TooMuch { .. })) => {
+                return Ok(Err(Denial::TooLarge { bytes: MOST_OUTPUT }));
+            }
+            Err(error) => return Err(error),
+        };
         let conflicts = conflicts(pod, &rendered);
         if !conflicts.is_empty() {
             return Ok(Err(Denial::Conflicts(conflicts)));
@@ -241,13 +249,7 @@ impl Injector {
         subject: Subject<'_, '_>,
         warnings: &mut Vec<String>,
     ) -> Result<(&TemplateInfo, RenderContext), Denial> {
-        if subject.pod.containers().is_empty() {
-            let error = PodError {
-                path: "spec.containers".to_owned(),
-                message: "missing or empty".to_owned(),
-            };
-            return Err(Denial::Pod(error));
-        }
+        readable(subject).map_err(Denial::Pod)?;
         let resolved = self.settings(subject).map_err(Denial::Settings)?;
         let template = self
             .template(&resolved)
@@ -351,6 +353,26 @@ impl Resolved {
             .position(|row| row.key == key)
             .map_or(Origin::BuiltIn, |i| self.origins[i])
     }
+}
+
+/// What is needed of a pod that is to be injected: a container, and a namespace whose name is one, since
+/// it becomes part of the names of upstreams.
+fn readable(subject: Subject<'_, '_>) -> Result<(), PodError> {
+    let wrong = |path: &str, message: String| PodError {
+        path: path.to_owned(),
+        message,
+    };
+    if subject.pod.containers().is_empty() {
+        return Err(wrong("spec.containers", "missing or empty".to_owned()));
+    }
+    if !is_dns_label(subject.namespace) {
+        let message = format!(
+            "{} is no name of a namespace: lower-case letters, digits and '-', at most 63 characters",
+            shown(subject.namespace)
+        );
+        return Err(wrong("metadata.namespace", message));
+    }
+    Ok(())
 }
 
 fn annotation_bytes(pod: &PodView<'_>) -> usize {

@@ -14,6 +14,7 @@ pub mod decision;
 pub mod error;
 pub mod inject;
 pub mod manifest;
+mod map_only;
 pub mod names;
 pub mod namespace;
 pub mod overlay;

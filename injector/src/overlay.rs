@@ -7,12 +7,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::map_only::map_only;
 use crate::names;
 use crate::yaml;
 
 /// What is added to a pod.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct Overlay {
     /// Annotations.
     #[serde(default)]
@@ -31,6 +32,8 @@ pub struct Overlay {
     #[serde(default)]
     pub volumes: Vec<Volume>,
 }
+
+map_only!(Overlay);
 
 /// Text that is no overlay.
 #[derive(Debug, thiserror::Error)]

@@ -97,10 +97,8 @@ impl<'r> Patch<'r> {
         let labels: Vec<Entry<'r>> = rendered.labels.iter().chain(defaults).map(Entry::from).collect();
         status.annotations = annotations.iter().map(|entry| entry.name.to_owned()).collect();
         status.labels = labels.iter().map(|entry| entry.name.to_owned()).collect();
-        let meta = pod.metadata.as_ref();
-        if meta.is_none() {
-            status.created.push(Parent::Metadata);
-        }
+        let meta = pod.metadata.value();
+        let new_metadata = record_parent(&pod.metadata, Parent::Metadata, &mut status);
         let absent = Field::Absent;
         let new_annotations = record_parent(
             meta.map_or(&absent, |m| &m.annotations),
@@ -113,7 +111,7 @@ impl<'r> Patch<'r> {
             name: names::STATUS,
             json: json_of(&json_of(&status)).into(),
         });
-        if meta.is_none() {
+        if new_metadata {
             let labels = if new_labels {
                 format!(",\"labels\":{}", object(&labels))
             } else {

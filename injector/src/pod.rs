@@ -12,9 +12,9 @@ mod read;
 #[derive(Debug, Default, Clone, serde::Deserialize)]
 #[serde(remote = "Self")]
 pub struct PodView<'a> {
-    /// `metadata`: `None` when absent or null.
+    /// `metadata`.
     #[serde(borrow, default)]
-    pub metadata: Option<Metadata<'a>>,
+    pub metadata: Field<Metadata<'a>>,
     /// `spec`: `None` when absent or null.
     #[serde(borrow, default)]
     pub spec: Option<Spec<'a>>,
@@ -251,7 +251,7 @@ impl<'a> PodView<'a> {
     #[must_use]
     pub fn labels(&self) -> &StringMap<'a> {
         self.metadata
-            .as_ref()
+            .value()
             .and_then(|m| m.labels.value())
             .unwrap_or(&NO_ENTRIES)
     }
@@ -260,7 +260,7 @@ impl<'a> PodView<'a> {
     #[must_use]
     pub fn annotations(&self) -> &StringMap<'a> {
         self.metadata
-            .as_ref()
+            .value()
             .and_then(|m| m.annotations.value())
             .unwrap_or(&NO_ENTRIES)
     }
@@ -312,7 +312,7 @@ impl<'a> PodView<'a> {
     /// A name for messages: the name, or `generateName` with a `*` for the part that is not made yet.
     #[must_use]
     pub fn display_name(&self) -> String {
-        let Some(meta) = &self.metadata else {
+        let Some(meta) = self.metadata.value() else {
             return NO_NAME.to_owned();
         };
         match (filled(meta.name.as_ref()), filled(meta.generate_name.as_ref())) {

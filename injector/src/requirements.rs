@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use serde_json::Value;
 
+use crate::map_only::map_only;
 use crate::pod::{MapValue, StringMap};
 use crate::settings::values::{ValueError, shown, words};
 use crate::yaml;
@@ -104,7 +105,7 @@ pub enum RequirementsError {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 struct RawRequirements {
     #[serde(default)]
     labels: Vec<RawRule>,
@@ -129,13 +130,15 @@ const fn off() -> ProxyRule {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 struct RawRule {
     key: String,
     values: Option<Vec<String>>,
     pattern: Option<String>,
     default: Option<String>,
 }
+
+map_only!(RawRequirements, RawRule);
 
 impl Default for Requirements {
     fn default() -> Self {

@@ -4,9 +4,10 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::map_only::{MapOnly, map_only};
 use crate::pod::{PodError, PodView, Text};
 use crate::settings::values::words;
 
@@ -33,6 +34,7 @@ pub struct Review<'a> {
 
 /// An object of the request.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // There are two of them, on the stack, and the large one is the usual.
 enum Content<'a> {
     /// Read as a pod together with the request: the usual case, one pass over the bytes.
     Pod(PodView<'a>),
@@ -66,8 +68,11 @@ pub enum ReviewError {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[serde(bound(deserialize = "O: Deserialize<'de>"))]
+#[serde(
+    remote = "Self",
+    rename_all = "camelCase",
+    bound(deserialize = "O: Deserialize<'de>")
+)]
 struct RawReview<'a, O> {
     #[serde(borrow, default)]
     api_version: Option<Text<'a>>,
@@ -78,7 +83,11 @@ struct RawReview<'a, O> {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de>"))]
+#[serde(
+    remote = "Self",
+    rename_all = "camelCase",
+    bound(deserialize = "O: Deserialize<'de>")
+)]
 struct Request<'a, O> {
     #[serde(borrow, default)]
     uid: Option<Text<'a>>,
@@ -99,6 +108,7 @@ struct Request<'a, O> {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(remote = "Self")]
 struct Resource<'a> {
     #[serde(borrow, default)]
     group: Option<Text<'a>>,
@@ -106,6 +116,20 @@ struct Resource<'a> {
     version: Option<Text<'a>>,
     #[serde(borrow, default)]
     resource: Option<Text<'a>>,
+}
+
+map_only!(Resource<'a>);
+
+impl<'de: 'a, 'a, O: Deserialize<'de>> Deserialize<'de> for RawReview<'a, O> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(MapOnly(deserializer))
+    }
+}
+
+impl<'de: 'a, 'a, O: Deserialize<'de>> Deserialize<'de> for Request<'a, O> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(MapOnly(deserializer))
+    }
 }
 
 const API_VERSION: &str = "admission.k8s.io/v1";

@@ -144,7 +144,11 @@ impl std::fmt::Display for SettingError {
             value,
             reason,
         } = self;
-        write!(f, "{} {key}: {value}: {reason}", origin.as_str())
+        match origin {
+            // The operator knows the setting by its variable.
+            Origin::Configuration => write!(f, "{}: {value}: {reason}", names::variable_of(key)),
+            origin => write!(f, "{} {key}: {value}: {reason}", origin.as_str()),
+        }
     }
 }
 

@@ -77,7 +77,13 @@ pub enum TemplateError {
         /// What and why.
         reason: String,
     },
-    /// It names a value that is not there, or gives too much.
+    /// It gives more than [`MOST_OUTPUT`] bytes.
+    #[error("{file}: gives more than {MOST_OUTPUT} bytes of output")]
+    TooMuch {
+        /// The file.
+        file: String,
+    },
+    /// It names a value that is not there.
     #[error("{file}: cannot be rendered: {source}")]
     Render {
         /// The file.
@@ -188,13 +194,16 @@ impl TemplateSet {
 
     fn render_file(&self, file: &str, context: &handlebars::Context) -> Result<String, TemplateError> {
         let mut out = encode::Capped::new(MOST_OUTPUT);
-        self.registry
-            .render_with_context_to_write(file, context, &mut out)
-            .map_err(|e| TemplateError::Render {
-                file: file.to_owned(),
-                source: Box::new(e),
-            })?;
-        Ok(out.into_string())
+        let rendered = self.registry.render_with_context_to_write(file, context, &mut out);
+        let file = || file.to_owned();
+        match rendered {
+            Ok(()) => Ok(out.into_string()),
+            Err(_) if out.full => Err(TemplateError::TooMuch { file: file() }),
+            Err(error) => Err(TemplateError::Render {
+                file: file(),
+                source: Box::new(error),
+            }),
+        }
     }
 }
 

@@ -34,17 +34,18 @@ pub fn uninject(pod: &mut Value) -> Uninjected {
         status.annotations.iter().map(String::as_str).chain([names::STATUS]),
     );
     remove_keys(pod, "labels", status.labels.iter().map(String::as_str));
-    for parent in &status.created {
-        restore(pod, *parent, None);
-    }
-    for parent in &status.replaced_null {
-        restore(pod, *parent, Some(Value::Null));
-    }
-    // `metadata` holds the other maps, so it comes last.
-    if status.created.contains(&Parent::Metadata) {
-        restore(pod, Parent::Metadata, None);
+    // `metadata` holds other maps, so it comes last.
+    let (outer, inner): (Vec<_>, Vec<_>) = befores(&status).partition(|(parent, _)| *parent == Parent::Metadata);
+    for (parent, before) in inner.into_iter().chain(outer) {
+        restore(pod, parent, before);
     }
     Uninjected::Done
+}
+
+/// What the maps and lists were that had to be added whole: absent (`None`) or null.
+fn befores(status: &Status) -> impl Iterator<Item = (Parent, Option<Value>)> {
+    let absent = status.created.iter().map(|parent| (*parent, None));
+    absent.chain(status.replaced_null.iter().map(|parent| (*parent, Some(Value::Null))))
 }
 
 fn remove_named(pod: &mut Value, list: &str, names: &[String]) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::input::{Files, NamespaceFile, injector};
-use super::report::name_of;
+use super::report::{name_of, without_controls};
 use super::{Status, print};
 use crate::check::{Finding, check};
 use crate::manifest;
@@ -72,7 +72,8 @@ fn as_text(findings: &[Finding]) -> String {
         } = finding;
         let _ = writeln!(
             text,
-            "{file}:{line}: {}: {}: {rule}: {message}",
+            "{}:{line}: {}: {}: {rule}: {message}",
+            without_controls(file),
             name_of(object),
             action.as_str()
         );

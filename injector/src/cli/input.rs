@@ -1,16 +1,16 @@
 //! Files, standard input and the configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::config::{Config, InjectionVars};
+use crate::config::{Config, ConfigErrors, InjectionVars};
 use crate::inject::{Injector, InjectorOptions};
 use crate::manifest::{self, Namespaces, Source};
 use crate::names;
-use crate::settings::SETTINGS;
+use crate::settings::{Resolved, SETTINGS, SettingError};
 use crate::yaml;
 
 /// Which manifests are read.
@@ -110,7 +110,24 @@ pub(super) fn config() -> anyhow::Result<Config> {
     #[allow(clippy::disallowed_methods)] // The one place where the environment is read.
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
-    Ok(Config::from_vars(variables, &settings)?)
+    let variables: BTreeMap<String, String> = variables.collect();
+    let values = SETTINGS.iter().zip(&settings);
+    let set = values.filter_map(|(row, name)| Some((row.key, variables.get(name)?.as_str())));
+    let base = Resolved::base(set.filter(|(_, value)| !value.trim().is_empty()));
+    match (Config::from_vars(variables.clone(), &settings), base) {
+        (Ok(config), Ok(_)) => Ok(config),
+        (config, base) => bail!(all_errors(config.err(), &base.err().unwrap_or_default())),
+    }
+}
+
+/// A line for each error, whichever part of the configuration it is of.
+fn all_errors(config: Option<ConfigErrors>, settings: &[SettingError]) -> String {
+    let config = config
+        .into_iter()
+        .flat_map(|errors| errors.0)
+        .map(|error| error.to_string());
+    let lines: Vec<String> = config.chain(settings.iter().map(ToString::to_string)).collect();
+    lines.join("\n")
 }
 
 /// The injector that the environment describes, with `requirements` and more `templates` over it.

@@ -34,6 +34,19 @@ pub(super) fn print(lines: &[Line]) {
     }
 }
 
+/// The text with control characters but line breaks escaped, so that none reaches a terminal.
+pub(super) fn without_controls(text: &str) -> String {
+    let escaped = |c: char| c.is_control() && c != '\n';
+    text.chars().fold(String::with_capacity(text.len()), |mut plain, c| {
+        if escaped(c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+        plain
+    })
+}
+
 /// An object as messages name it: `Deployment shop/web`, a stranger's characters escaped.
 pub(super) fn name_of(object: &Object) -> String {
     let plain = |text: &str| {

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use anyhow::bail;
 
 use super::input::{config, injector};
+use super::report::without_controls;
 use super::{Status, load_injector, print};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  outrigger templates show proxy-sidecar > my-templates/mine.yaml.hbs")]
 pub(super) struct TemplatesArgs {
     #[command(subcommand)]
     command: TemplatesCommand,
@@ -19,6 +21,8 @@ enum TemplatesCommand {
     /// List the templates.
     List,
     /// Print a template's text.
+    ///
+    /// Example: outrigger templates show nginx.conf
     Show {
         /// Its name, or nginx.conf.
         name: String,
@@ -39,7 +43,8 @@ pub(super) fn run(args: &TemplatesArgs) -> anyhow::Result<Status> {
         TemplatesCommand::Check { folder } => {
             let checked = load_injector(config()?.injection, None, Some(folder))?;
             let own = checked.templates().iter().filter(|template| !template.built_in).count();
-            print(format!("{}: {own} templates, all of them can be used\n", folder.display()).as_bytes())
+            let folder = without_controls(&folder.display().to_string());
+            print(format!("{folder}: {own} templates, all of them can be used\n").as_bytes())
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Listen, PodContext, ProxyContext, RenderContext, TlsContext, inbound
 use crate::names;
 use crate::pod::PodView;
 use crate::settings::Settings;
-use crate::settings::values::{DnsName, IdentityPattern, IpFamilies, Mtls, Position, Traffic};
+use crate::settings::values::{DnsName, IdentityPattern, IpFamilies, Mtls, Position, Traffic, first_duplicate};
 
 const IDENTITY_DIR: &str = "/var/run/outrigger/identity";
 
@@ -54,7 +54,28 @@ pub fn build(
         tls,
         listen: listen(settings),
     };
-    Ok((context, warnings))
+    match own_port_taken(&context, settings) {
+        Some(reason) => Err(vec![reason]),
+        None => Ok((context, warnings)),
+    }
+}
+
+/// A port that an annotation gives to an upstream or the application, and on which the proxy listens for
+/// something else. (Ports that containers declare are looked at with the other conflicts.)
+fn own_port_taken(context: &RenderContext, settings: &Settings) -> Option<String> {
+    let listens = context.ports();
+    let annotated = settings.inbound_ports.iter().flat_map(|list| &list.0);
+    if let Some(port) = annotated.map(|p| p.port).find(|port| listens.contains(port)) {
+        return Some(format!(
+            "{}: the proxy itself listens on port {port}; the application needs another",
+            names::INBOUND_PORTS
+        ));
+    }
+    let twice = first_duplicate(listens.into_iter())?;
+    Some(format!(
+        "{}: an entry listens on port {twice}, which the proxy needs itself; choose another listen",
+        names::UPSTREAMS
+    ))
 }
 
 /// The text of a setting that has a built-in default.

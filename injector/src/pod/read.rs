@@ -4,53 +4,24 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::forward_to_deserialize_any;
 
 use super::{
     ContainerView, Field, MapValue, Metadata, Named, PodView, Port, PortRef, Probe, ProbeTarget, SecurityContext, Spec,
     StringMap, Text,
 };
+use crate::map_only::map_only;
 
-/// Reads a struct from a map alone. What serde derives takes a list too, its items for the fields
-/// in their order; the API server does not, and no patch could be made for such a pod.
-struct MapOnly<D>(D);
-
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapOnly<D> {
-    type Error = D::Error;
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(visitor)
-    }
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_any(visitor)
-    }
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
-}
-
-macro_rules! map_only {
-    ($($name:ident),+) => {
-        $(impl<'de: 'a, 'a> Deserialize<'de> for $name<'a> {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                // The inherent function, which `#[serde(remote = "Self")]` derives.
-                $name::deserialize(MapOnly(deserializer))
-            }
-        })+
-    };
-}
-map_only!(PodView, Metadata, Spec, ContainerView, Port, Probe, ProbeTarget, Named);
-
-impl<'de> Deserialize<'de> for SecurityContext {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::deserialize(MapOnly(deserializer))
-    }
-}
+map_only!(
+    PodView<'a>,
+    Metadata<'a>,
+    Spec<'a>,
+    ContainerView<'a>,
+    Port<'a>,
+    Probe<'a>,
+    ProbeTarget<'a>,
+    Named<'a>
+);
+map_only!(SecurityContext);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

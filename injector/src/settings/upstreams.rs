@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::values::{DnsLabel, DnsName, ValueError, first_duplicate, port, shown, words};
+use crate::map_only::map_only;
 use crate::yaml;
 
 /// Which services are called through the proxy.
@@ -130,7 +131,7 @@ fn list(text: &str) -> Result<Vec<Upstream>, ValueError> {
 
 /// An entry as it is written; unknown keys are errors.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 struct RawUpstream {
     service: String,
     identity: Option<String>,
@@ -145,11 +146,13 @@ struct RawUpstream {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 struct RawShare {
     service: String,
     weight: u8,
 }
+
+map_only!(RawUpstream, RawShare);
 
 fn upstream(entry: Value) -> Result<Upstream, ValueError> {
     let raw = match entry {

@@ -7,6 +7,8 @@ use serde_json::Value;
 pub(super) struct Capped {
     bytes: Vec<u8>,
     most: usize,
+    /// Whether it has refused.
+    pub(super) full: bool,
 }
 
 impl Capped {
@@ -14,6 +16,7 @@ impl Capped {
         Self {
             bytes: Vec::new(),
             most,
+            full: false,
         }
     }
 
@@ -25,6 +28,7 @@ impl Capped {
 impl std::io::Write for &mut Capped {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.bytes.len() + bytes.len() > self.most {
+            self.full = true;
             return Err(std::io::Error::other(format!(
                 "more than {} bytes of output",
                 self.most
