@@ -6,7 +6,7 @@ use outrigger::requirements::Requirements;
 use crate::assert_next_is_served;
 
 /// Templates that use what they may not, or that give no overlay; a part of the message.
-const BROKEN: [(&str, &str); 14] = [
+const BROKEN: [(&str, &str); 15] = [
     ("{{#if proxy}}", "1:14"),
     (
         "{{proxy.image}}",
@@ -18,6 +18,7 @@ const BROKEN: [(&str, &str); 14] = [
     ("{{json (lookup proxy \"a\")}}", "line 1: no subexpressions"),
     ("{{#with proxy}}{{/with}}", "only if, unless and each"),
     ("{{json proxy.nothing}}", "proxy.nothing"),
+    ("{{#if proxy.nothing}}{{/if}}", "proxy.nothing"),
     ("{{nginx proxy}}", "no word of nginx"),
     ("a: [", "not YAML"),
     ("{}", "no container"),
@@ -43,7 +44,7 @@ const FIELDS: [(&str, &str); 4] = [
     ),
 ];
 
-const CONTAINER: &str = "containers:\n  - name: a\n    image: b\n";
+const CONTAINER: &str = "containers:\n  - name: proxy-sidecar\n    image: b\n";
 const RESOURCES: &str = "    resources: {requests: {cpu: 1, memory: 1}, limits: {cpu: 1, memory: 1}}\n";
 
 /// Why an injector with these options cannot be made.

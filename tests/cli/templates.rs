@@ -5,7 +5,7 @@ use std::fs;
 use crate::outrigger::{Folder, command, deployment, finish, run};
 
 /// A container that is complete, to be followed by more of its fields.
-const CONTAINER: &str = "containers:\n  - name: side\n    image: {{json proxy.image}}\n    resources: {requests: {cpu: 1m, memory: 1Mi}, \
+const CONTAINER: &str = "containers:\n  - name: proxy-sidecar\n    image: {{json proxy.image}}\n    resources: {requests: {cpu: 1m, memory: 1Mi}, \
                          limits: {cpu: 1, memory: 1Gi}}\n";
 
 #[test]
@@ -107,7 +107,7 @@ fn names_the_path_of_a_field_that_is_unknown_wrong_or_not_allowed() {
     }
     refused(
         "own.yaml.hbs",
-        "containers: [{name: a}]\n",
+        "containers: [{name: proxy-sidecar}]\n",
         &["containers[0].resources.requests.cpu", "a quota"],
     );
 }

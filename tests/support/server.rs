@@ -84,7 +84,7 @@ impl Reviewer for Core {
         Ok(Answer {
             body: body.to_string().into_bytes(),
             outcome,
-            pod: "pod".to_owned(),
+            pod: "web".to_owned(),
             message,
         })
     }

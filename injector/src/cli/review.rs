@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use super::input::{NamespaceFile, injector, stdin_bytes};
 use super::{Status, print};
 use crate::review::{Endpoint, decode};
@@ -14,8 +16,8 @@ Example:
   outrigger review --endpoint mutate --namespace-file namespace.yaml < review.json"
 )]
 pub(super) struct ReviewArgs {
-    /// Which webhook answers: mutate or validate.
-    #[arg(long, default_value = "mutate", value_parser = endpoint)]
+    /// Which webhook answers.
+    #[arg(long, default_value = "mutate", value_parser = endpoint())]
     endpoint: Endpoint,
     #[command(flatten)]
     namespace_file: NamespaceFile,
@@ -24,9 +26,9 @@ pub(super) struct ReviewArgs {
     requirements: Option<PathBuf>,
 }
 
-fn endpoint(text: &str) -> Result<Endpoint, String> {
-    text.parse()
-        .map_err(|error: crate::settings::values::ValueError| error.to_string())
+fn endpoint() -> impl TypedValueParser<Value = Endpoint> {
+    let words = PossibleValuesParser::new(Endpoint::ALL.iter().map(|endpoint| endpoint.as_str()));
+    words.map(|word| word.parse().expect("the possible values are endpoints"))
 }
 
 pub(super) fn run(args: &ReviewArgs) -> anyhow::Result<Status> {
