@@ -35,17 +35,20 @@ words! {
 impl SkipReason {
     /// The reason as a sentence.
     #[must_use]
-    pub const fn sentence(self) -> &'static str {
+    pub fn sentence(self) -> String {
+        let switch = names::INJECT;
         match self {
-            Self::NotAPodCreate => "only the creation of a pod is acted on",
-            Self::SystemNamespace => "the namespace belongs to the system",
-            Self::MirrorPod => "it is the API server's image of a static pod",
-            Self::Windows => "it runs on Windows",
-            Self::HostNetwork => "it uses the node's network (hostNetwork), whose rules are not to be touched",
-            Self::NamespaceDisabled => "the label outrigger.mesh/inject of its namespace says disabled",
-            Self::PodDisabled => "its label or annotation outrigger.mesh/inject says disabled",
-            Self::NamespaceNotEnabled => "its namespace is not labelled outrigger.mesh/inject=enabled",
-            Self::AlreadyInjected => "it has the proxy already",
+            Self::NotAPodCreate => "only the creation of a pod is acted on".to_owned(),
+            Self::SystemNamespace => "the namespace belongs to the system".to_owned(),
+            Self::MirrorPod => "it is the API server's image of a static pod".to_owned(),
+            Self::Windows => "it runs on Windows".to_owned(),
+            Self::HostNetwork => {
+                "it uses the node's network (hostNetwork), whose rules are not to be touched".to_owned()
+            }
+            Self::NamespaceDisabled => format!("the label {switch} of its namespace says disabled"),
+            Self::PodDisabled => format!("its label or annotation {switch} says disabled"),
+            Self::NamespaceNotEnabled => format!("its namespace is not labelled {switch}=enabled"),
+            Self::AlreadyInjected => "it has the proxy already".to_owned(),
         }
     }
 }

@@ -346,7 +346,7 @@ impl Line {
     pub fn of(object: &Object, injection: &Injection) -> Self {
         let (reason, denied) = match &injection.verdict {
             Verdict::Inject(_) => ("the proxy was added".to_owned(), false),
-            Verdict::Skip(reason) => (reason.sentence().to_owned(), false),
+            Verdict::Skip(reason) => (reason.sentence(), false),
             Verdict::Deny(denial) => (denial.to_string(), true),
         };
         let outcome: Outcome = injection.outcome();

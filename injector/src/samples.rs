@@ -1,34 +1,49 @@
 //! Sample pods on which every template is tried before it serves.
 
+use std::collections::BTreeMap;
+
 use crate::decision::Subject;
 use crate::inject::{Injector, SetupError};
+use crate::names;
 use crate::namespace::NamespaceInfo;
 use crate::pod::PodView;
+use crate::rendered::json_of;
 
 /// What a sample shows, and the annotations that make it so.
-const SAMPLES: [(&str, &str); 6] = [
-    ("all defaults", r"{}"),
+const SAMPLES: [(&str, &[(&str, &str)]); 6] = [
+    ("all defaults", &[]),
     (
         "explicit traffic at the end",
-        r#"{"outrigger.mesh/traffic": "explicit", "outrigger.mesh/position": "last"}"#,
+        &[(names::TRAFFIC, "explicit"), (names::POSITION, "last")],
     ),
     (
         "a native sidecar",
-        r#"{"outrigger.mesh/position": "native", "outrigger.mesh/mtls": "strict"}"#,
+        &[(names::POSITION, "native"), (names::MTLS, "strict")],
     ),
     (
         "an explicit native sidecar",
-        r#"{"outrigger.mesh/position": "native", "outrigger.mesh/traffic": "explicit"}"#,
+        &[(names::POSITION, "native"), (names::TRAFFIC, "explicit")],
     ),
-    (
-        "upstreams of every kind",
-        r#"{"outrigger.mesh/upstreams": "[a:80, {service: b.c:81, protocol: tcp, identity: c/b, split: [{service: d:1, weight: 10}]}, {service: e:82, protocol: grpc, retries: 1, timeout: 5s, split: [{service: f:1, weight: 20}]}, {service: g:83, retries: 2, maxFails: 3, failTimeout: 1s, split: [{service: h:1, weight: 30}]}, {service: i:84, protocol: tcp, timeout: 1m}, {service: j:85, protocol: grpc, identity: x/y}]"}"#,
-    ),
+    ("upstreams of every kind", &[(names::UPSTREAMS, UPSTREAMS)]),
     (
         "strict with listed callers and a Secret",
-        r#"{"outrigger.mesh/mtls": "strict", "outrigger.mesh/allow-from": "a/b, c/*", "outrigger.mesh/identity-secret": "tls", "outrigger.mesh/probes": "node"}"#,
+        &[
+            (names::MTLS, "strict"),
+            (names::ALLOW_FROM, "a/b, c/*"),
+            (names::IDENTITY_SECRET, "tls"),
+            (names::PROBES, "node"),
+        ],
     ),
 ];
+
+const UPSTREAMS: &str = "
+- a:80
+- {service: b.c:81, protocol: tcp, identity: c/b, split: [{service: d:1, weight: 10}]}
+- {service: e:82, protocol: grpc, retries: 1, timeout: 5s, split: [{service: f:1, weight: 20}]}
+- {service: g:83, retries: 2, maxFails: 3, failTimeout: 1s, split: [{service: h:1, weight: 30}]}
+- {service: i:84, protocol: tcp, timeout: 1m}
+- {service: j:85, protocol: grpc, identity: x/y}
+";
 
 const SPEC: &str = r#"{"containers": [{"name": "app", "image": "app",
   "ports": [{"containerPort": 8080, "name": "http"}, {"containerPort": 9000, "name": "grpc"}, {"containerPort": 5000}],
@@ -37,7 +52,11 @@ const SPEC: &str = r#"{"containers": [{"name": "app", "image": "app",
 /// Tries every template on every sample.
 pub(crate) fn check(injector: &Injector) -> Result<(), SetupError> {
     for (sample, annotations) in SAMPLES {
-        let raw = format!(r#"{{"metadata": {{"annotations": {annotations}}}, "spec": {SPEC}}}"#);
+        let annotations: BTreeMap<_, _> = annotations.iter().copied().collect();
+        let raw = format!(
+            r#"{{"metadata": {{"annotations": {}}}, "spec": {SPEC}}}"#,
+            json_of(&annotations)
+        );
         let pod = PodView::from_json(&raw).expect("the samples are pods");
         let info = NamespaceInfo::enabled();
         let subject = Subject {

@@ -96,8 +96,7 @@ fn settings() -> String {
             cell(row.help)
         );
     }
-    text + "\nEach has a variable of the same name for the operator's default: `outrigger.mesh/proxy-image` is \
-            `OUTRIGGER_PROXY_IMAGE`.\n"
+    text + "\nEach has a variable of the same name for the operator's default, such as `OUTRIGGER_PROXY_IMAGE`.\n"
 }
 
 fn operator_settings() -> String {

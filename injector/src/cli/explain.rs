@@ -72,7 +72,7 @@ fn explain(injector: &Injector, subject: Subject<'_, '_>, all: bool) -> Result<S
 fn decided(injection: &Injection) -> String {
     let reason = match &injection.verdict {
         Verdict::Inject(_) => "the proxy is added".to_owned(),
-        Verdict::Skip(reason) => reason.sentence().to_owned(),
+        Verdict::Skip(reason) => reason.sentence(),
         Verdict::Deny(denial) => denial.to_string(),
     };
     let row = injection

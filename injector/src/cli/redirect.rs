@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::{Status, print};
+use crate::names::UPSTREAMS;
 use crate::redirect::{Outbound, Redirect, gateways, gateways6};
 
 #[derive(Debug, clap::Args)]
@@ -119,7 +120,7 @@ fn resolve(target: &Target, retries: u32) -> anyhow::Result<Outbound> {
             }
             Err(error) if attempt == retries => {
                 return Err(error).with_context(|| {
-                    format!("{host} does not resolve; create the Service before the pod, or take it off outrigger.mesh/upstreams")
+                    format!("{host} does not resolve; create the Service before the pod, or take it off {UPSTREAMS}")
                 });
             }
             Err(error) => {

@@ -1,0 +1,82 @@
+//! What holds for the source itself.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::path::{Path, PathBuf};
+
+/// The most lines of a file before its tests: more hold more than one thought.
+const MOST_LINES: usize = 400;
+
+/// Every Rust file of the crate, with its text.
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    assert!(found.len() > 40, "the sources are elsewhere");
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+}
+
+/// The lines before the tests.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| *line != "#[cfg(test)]")
+}
+
+#[test]
+fn each_name_is_said_once() {
+    for (path, text) in sources()
+        .iter()
+        .filter(|(path, _)| !path.ends_with("names.rs") && !path.ends_with("tests.rs"))
+    {
+        let stray = code(text).find(|line| line.contains("outrigger.mesh/") && !line.trim_start().starts_with("//"));
+        assert_eq!(stray, None, "{}: take it from names.rs", path.display());
+    }
+}
+
+#[test]
+fn files_hold_one_thought() {
+    for (path, text) in sources() {
+        let lines = code(&text).count();
+        assert!(
+            lines <= MOST_LINES,
+            "{} has {lines} lines before its tests",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn the_program_itself_does_nothing() {
+    let (_, main) = sources()
+        .into_iter()
+        .find(|(path, _)| path.ends_with("src/main.rs"))
+        .unwrap();
+    assert!(main.lines().count() <= 40);
+}
+
+#[test]
+fn templates_differ_by_their_identity_alone() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proxy-templates");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let (plain, mtls) = (read("proxy-sidecar.yaml.hbs"), read("mtls.yaml.hbs"));
+    let mut rest = mtls.lines();
+    // Every line of the plain template stands in the other in the same order.
+    for line in plain.lines() {
+        assert!(
+            rest.any(|other| other == line),
+            "mtls.yaml.hbs lacks, or has elsewhere: {line}"
+        );
+    }
+    let added = mtls.lines().count() - plain.lines().count();
+    assert_eq!(added, 20, "lines of the identity's volume, mount and mark");
+}
