@@ -2,11 +2,9 @@
 
 use serde_json::Value;
 
-use crate::inject::{Injector, Verdict};
-use crate::manifest::{DEFAULT_NAMESPACE, Manifest, ManifestError, Namespaces, with_subject};
-use crate::pod::PodView;
-use crate::requirements::Action;
-use crate::validate::Change;
+use crate::inject::Injector;
+use crate::manifest::{Manifest, ManifestError, Namespaces, with_subject};
+use crate::requirements::{Action, Violation};
 use crate::workload::{Object, objects};
 
 /// What was found at an object.
@@ -66,31 +64,16 @@ fn judge(
             Ok(subject) => subject,
             Err(error) => return Ok(vec![("bad-pod", error.to_string(), Action::Deny)]),
         };
-        let injection = injector.inject(subject)?;
-        if let Verdict::Deny(denial) = &injection.verdict {
-            return Ok(vec![(denial.id(), denial.to_string(), Action::Deny)]);
-        }
-        let patched = match &injection.verdict {
-            Verdict::Inject(patch) => object
-                .pod(document)
-                .map(|pod| crate::manifest::applied(pod, patch).to_string()),
-            Verdict::Skip(_) | Verdict::Deny(_) => None,
-        };
-        let pod = patched
-            .as_deref()
-            .map(|raw| PodView::from_json(raw).expect("a patched pod reads like its original"));
-        let subject = crate::decision::Subject {
-            pod: pod.as_ref().unwrap_or(subject.pod),
-            ..subject
-        };
-        let violations = injector.validate(subject, &Change::Create).unwrap_or_default();
-        let action = injector
-            .requirements()
-            .action(object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE));
-        Ok(violations
+        let action = injector.requirements().action(subject.namespace);
+        let violations = injector.validate_template(subject, None)?;
+        let broken = violations
             .into_iter()
-            .map(|v| ("requirements", v.message, action))
-            .collect())
+            .map(|Violation { rule, key: _, message }| match rule {
+                "requirements" => (rule, message, action),
+                // What the mutating webhook refuses, no requirements soften.
+                _ => (rule, message, Action::Deny),
+            });
+        Ok(broken.collect())
     });
     judged.unwrap_or_else(|| Ok(Vec::new()))
 }

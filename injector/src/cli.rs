@@ -12,6 +12,7 @@ mod inject;
 mod input;
 mod redirect;
 mod report;
+mod requirements;
 mod review;
 mod serve;
 mod templates;
@@ -51,6 +52,8 @@ enum Command {
     Templates(templates::TemplatesArgs),
     /// Write a pod's redirecting rules: what its init container runs.
     Redirect(redirect::RedirectArgs),
+    /// Print the requirements of the validating check in other forms.
+    Requirements(requirements::RequirementsArgs),
     /// Print the reference of settings and configuration.
     Docs(docs::DocsArgs),
     /// Print completions for a shell.
@@ -97,6 +100,7 @@ pub fn run() -> anyhow::Result<Status> {
         Command::Review(args) => review::run(&args),
         Command::Templates(args) => templates::run(&args),
         Command::Redirect(args) => redirect::run(&args),
+        Command::Requirements(args) => requirements::run(&args),
         Command::Docs(args) => docs::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

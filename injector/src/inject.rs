@@ -1,7 +1,7 @@
 //! What Outrigger does to a pod, in a few lines: settings, decision, context, template, overlay, patch.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::cache::Cache;
 use crate::conflicts::conflicts;
@@ -13,7 +13,7 @@ use crate::overlay::Overlay;
 use crate::patch::Patch;
 use crate::pod::{MapValue, PodError, PodView};
 use crate::rendered::{Piece, Rendered, json_of};
-use crate::requirements::Requirements;
+use crate::requirements::{Requirements, RequirementsError};
 use crate::settings::values::{Toggle, is_dns_label, shown};
 use crate::settings::{Origin, Resolved, SETTINGS, Setting, SettingError};
 use crate::template::{MOST_OUTPUT, TemplateError, TemplateInfo, TemplateSet};
@@ -25,7 +25,7 @@ pub struct Injector {
     policy: Policy,
     base: Resolved,
     templates: TemplateSet,
-    requirements: Requirements,
+    requirements: RwLock<Arc<Requirements>>,
     cache: Cache,
     setting_defaults: BTreeMap<String, String>,
 }
@@ -65,7 +65,7 @@ pub enum SetupError {
     },
     /// A requirements file that cannot be used.
     #[error("requirements: {0}")]
-    Requirements(#[from] crate::requirements::RequirementsError),
+    Requirements(#[from] RequirementsError),
 }
 
 /// What became of a pod.
@@ -122,8 +122,9 @@ impl Injector {
             },
             base: Resolved::base(configured).map_err(SetupError::Settings)?,
             templates: TemplateSet::new(templates)?,
-            requirements: requirements
-                .map_or_else(|| Ok(Requirements::default()), |text| Requirements::parse(&text))?,
+            requirements: RwLock::new(Arc::new(
+                requirements.map_or_else(|| Ok(Requirements::default()), |text| Requirements::parse(&text))?,
+            )),
             cache: Cache::default(),
             setting_defaults,
         };
@@ -144,10 +145,21 @@ impl Injector {
         &self.templates
     }
 
-    /// The requirements.
+    /// The requirements in force.
     #[must_use]
-    pub const fn requirements(&self) -> &Requirements {
-        &self.requirements
+    pub fn requirements(&self) -> Arc<Requirements> {
+        // A panic elsewhere cannot leave them half written: they are replaced whole.
+        Arc::clone(&self.requirements.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts the requirements of a changed file in force. Those before stay where it cannot be used.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn replace_requirements(&self, text: &str) -> Result<(), RequirementsError> {
+        let requirements = Arc::new(Requirements::parse(text)?);
+        *self.requirements.write().unwrap_or_else(PoisonError::into_inner) = requirements;
+        Ok(())
     }
 
     /// The operator's part of the decision.
@@ -227,9 +239,9 @@ impl Injector {
         if !conflicts.is_empty() {
             return Ok(Err(Denial::Conflicts(conflicts)));
         }
-        let defaults: Vec<Piece> = self
-            .requirements
-            .defaults(pod.labels())
+        let requirements = self.requirements();
+        let defaults = requirements.defaults(pod.labels());
+        let defaults: Vec<Piece> = defaults
             .map(|(key, value)| Piece {
                 name: key.to_owned(),
                 json: json_of(value),

@@ -1,16 +1,18 @@
 //! The labels that a pod of the mesh must have.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
-use regex::Regex;
-use serde::Deserialize;
-use serde::de::{self, Deserializer};
 use serde_json::Value;
 
-use crate::map_only::map_only;
-use crate::pod::{MapValue, StringMap};
-use crate::settings::values::{ValueError, shown, words};
+mod raw;
+mod rule;
+
+use raw::RawRequirements;
+pub use raw::schema;
+pub use rule::{Allowed, LabelRule};
+
+use crate::pod::StringMap;
+use crate::settings::values::words;
 use crate::yaml;
 
 /// The check that is built in: the mesh's `environment` label.
@@ -22,24 +24,10 @@ pub struct Requirements {
     labels: Vec<LabelRule>,
     action: Action,
     namespaces: BTreeMap<String, Action>,
+    /// What is done about a workload whose pods would break a rule, when it is applied.
+    pub workloads: WorkloadAction,
     /// Whether pods that should carry the proxy must carry it.
     pub proxy: ProxyRule,
-}
-
-/// A label that pods must have.
-#[derive(Debug, Clone)]
-struct LabelRule {
-    key: String,
-    allowed: Allowed,
-    default: Option<String>,
-}
-
-/// The values that a label may have.
-#[derive(Debug, Clone)]
-enum Allowed {
-    Any,
-    Values(Vec<String>),
-    Pattern { text: String, whole: Regex },
 }
 
 words! {
@@ -55,6 +43,18 @@ words! {
 }
 
 words! {
+    /// What is done about a workload whose pods would break a rule.
+    WorkloadAction {
+        /// It is refused.
+        Deny = "deny",
+        /// It is stored, with a warning: its pods are what is refused.
+        Warn = "warn",
+        /// It is not looked at.
+        Off = "off",
+    }
+}
+
+words! {
     /// Whether pods that should carry the proxy must carry it.
     ProxyRule {
         /// A pod that should carry the proxy is refused without it.
@@ -64,15 +64,12 @@ words! {
     }
 }
 
-/// Reads a word of a closed set.
-fn word<'de, T: FromStr<Err = ValueError>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-}
-
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The label.
+    /// The stable word of the rule: `requirements`, or that of the denial which a pod would meet.
+    pub rule: &'static str,
+    /// The label, or the part of the pod.
     pub key: String,
     /// The sentence for the user.
     pub message: String,
@@ -104,42 +101,6 @@ pub enum RequirementsError {
     },
 }
 
-#[derive(Deserialize)]
-#[serde(remote = "Self", deny_unknown_fields)]
-struct RawRequirements {
-    #[serde(default)]
-    labels: Vec<RawRule>,
-    #[serde(default = "deny", deserialize_with = "word")]
-    action: Action,
-    #[serde(default)]
-    namespaces: BTreeMap<String, Word<Action>>,
-    #[serde(default = "off", deserialize_with = "word")]
-    proxy: ProxyRule,
-}
-
-#[derive(Deserialize)]
-#[serde(bound = "T: FromStr<Err = ValueError>")]
-struct Word<T>(#[serde(deserialize_with = "word")] T);
-
-const fn deny() -> Action {
-    Action::Deny
-}
-
-const fn off() -> ProxyRule {
-    ProxyRule::Off
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "Self", deny_unknown_fields)]
-struct RawRule {
-    key: String,
-    values: Option<Vec<String>>,
-    pattern: Option<String>,
-    default: Option<String>,
-}
-
-map_only!(RawRequirements, RawRule);
-
 impl Default for Requirements {
     fn default() -> Self {
         Self::parse(BUILT_IN).expect("the built-in requirements parse")
@@ -161,19 +122,60 @@ impl Requirements {
             labels,
             action,
             namespaces,
+            workloads,
             proxy,
         } = raw;
-        let labels = labels
+        let rules = labels
             .into_iter()
             .enumerate()
             .map(|(index, rule)| LabelRule::new(index, rule));
+        let labels: Vec<LabelRule> = rules.collect::<Result<_, _>>()?;
+        for (index, rule) in labels.iter().enumerate() {
+            if labels[..index].iter().any(|earlier| earlier.key == rule.key) {
+                let reason = "there is a rule for this label already".to_owned();
+                return Err(RequirementsError::Rule {
+                    index,
+                    key: rule.key.clone(),
+                    reason,
+                });
+            }
+        }
         let namespaces = namespaces.into_iter().map(|(name, action)| (name, action.0)).collect();
         Ok(Self {
-            labels: labels.collect::<Result<_, _>>()?,
-            action,
+            labels,
+            action: action.0,
             namespaces,
-            proxy,
+            workloads: workloads.0,
+            proxy: proxy.0,
         })
+    }
+
+    /// The label rules.
+    #[must_use]
+    pub fn labels(&self) -> &[LabelRule] {
+        &self.labels
+    }
+
+    /// What is done where a namespace is not named.
+    #[must_use]
+    pub const fn general_action(&self) -> Action {
+        self.action
+    }
+
+    /// The namespaces with an action of their own.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, Action)> {
+        self.namespaces.iter().map(|(name, action)| (name.as_str(), *action))
+    }
+
+    /// What is done about a workload in `namespace`; `None`: it is not judged. Never more than what
+    /// is done about its pods.
+    #[must_use]
+    pub fn workload_action(&self, namespace: &str) -> Option<Action> {
+        match (self.workloads, self.action(namespace)) {
+            (WorkloadAction::Off, _) => None,
+            (WorkloadAction::Warn, Action::Deny) => Some(Action::Warn),
+            (WorkloadAction::Warn | WorkloadAction::Deny, action) => Some(action),
+        }
     }
 
     /// What is done about a violation in `namespace`.
@@ -204,111 +206,4 @@ impl Requirements {
         let absent = self.labels.iter().filter(|rule| !labels.contains(&rule.key));
         absent.filter_map(|rule| Some((rule.key.as_str(), rule.default.as_deref()?)))
     }
-}
-
-impl LabelRule {
-    fn new(index: usize, raw: RawRule) -> Result<Self, RequirementsError> {
-        let RawRule {
-            key,
-            values,
-            pattern,
-            default,
-        } = raw;
-        let wrong = |reason: String| RequirementsError::Rule {
-            index,
-            key: key.clone(),
-            reason,
-        };
-        if !is_label_key(&key) {
-            return Err(wrong("key is no label key".to_owned()));
-        }
-        let allowed = match (values, pattern) {
-            (Some(_), Some(_)) => return Err(wrong("values and pattern exclude each other".to_owned())),
-            (Some(values), None) if values.is_empty() => {
-                return Err(wrong("values is empty: no pod could pass".to_owned()));
-            }
-            (Some(values), None) => Allowed::Values(values),
-            (None, Some(text)) => Allowed::Pattern {
-                whole: Regex::new(&format!("^(?:{text})$")).map_err(|e| wrong(format!("pattern: {e}")))?,
-                text,
-            },
-            (None, None) => Allowed::Any,
-        };
-        let rule = Self {
-            key: key.clone(),
-            allowed,
-            default,
-        };
-        match rule.default.as_deref().filter(|value| !rule.allowed.admits(value)) {
-            Some(value) => Err(wrong(format!(
-                "default {} is not {}",
-                shown(value),
-                rule.allowed.sentence()
-            ))),
-            None => Ok(rule),
-        }
-    }
-
-    fn violation(&self, labels: &StringMap<'_>) -> Option<Violation> {
-        let value = match labels.value(&self.key) {
-            Some(MapValue::Text(text)) => &**text,
-            Some(MapValue::Other(kind)) => {
-                let message = format!(
-                    "label {} is {kind}; a label's value has to be a string; put it in quotes",
-                    self.key
-                );
-                return Some(Violation {
-                    key: self.key.clone(),
-                    message,
-                });
-            }
-            Some(MapValue::Null) | None => "",
-        };
-        if self.allowed.admits(value) {
-            return None;
-        }
-        let found = if value.is_empty() {
-            "is missing".to_owned()
-        } else {
-            format!("is {}", shown(value))
-        };
-        let message = format!("label {} {found}; it has to be {}", self.key, self.allowed.sentence());
-        Some(Violation {
-            key: self.key.clone(),
-            message,
-        })
-    }
-}
-
-impl Allowed {
-    /// An empty value is a missing one.
-    fn admits(&self, value: &str) -> bool {
-        !value.is_empty()
-            && match self {
-                Self::Any => true,
-                Self::Values(values) => values.iter().any(|v| v == value),
-                Self::Pattern { whole, .. } => whole.is_match(value),
-            }
-    }
-
-    fn sentence(&self) -> String {
-        match self {
-            Self::Any => "any value that is not empty".to_owned(),
-            Self::Values(values) => format!("one of: {}", values.join(", ")),
-            Self::Pattern { text, .. } => format!("of the form {text}"),
-        }
-    }
-}
-
-/// A label key: an optional DNS name and `/`, then a name of at most 63 characters.
-fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = key
-        .rsplit_once('/')
-        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let inner = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    let ends = [name.bytes().next(), name.bytes().last()];
-    prefix.is_none_or(crate::settings::values::is_dns_name)
-        && name.len() <= 63
-        && name.bytes().all(inner)
-        && ends.into_iter().all(|b| b.is_some_and(|b| b.is_ascii_alphanumeric()))
 }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::map_only::{MapOnly, map_only};
-use crate::pod::{PodError, PodView, Text};
+use crate::pod::{Field, PodError, PodView, Text};
 use crate::settings::values::words;
+use crate::workload::{descend, template_path};
 
 mod answer;
 mod judge;
@@ -140,15 +141,19 @@ const KIND: &str = "AdmissionReview";
 /// # Errors
 /// The body is no AdmissionReview v1 with a request.
 pub fn decode(body: &[u8]) -> Result<Review<'_>, ReviewError> {
-    let request = match serde_json::from_slice::<RawReview<'_, PodView<'_>>>(body) {
-        Ok(review) => review.request()?.map(Content::Pod),
-        // Slower, and taken for objects alone that are no pods: whether that matters depends on the rest.
-        Err(_) => {
-            let review = serde_json::from_slice::<RawReview<'_, &RawValue>>(body)?;
-            review.request()?.map(|raw| Content::Text(raw.get()))
+    if let Ok(review) = serde_json::from_slice::<RawReview<'_, PodView<'_>>>(body) {
+        let review = Review {
+            request: review.request()?.map(Content::Pod),
+        };
+        if review.template_path().is_none() {
+            return Ok(review);
         }
-    };
-    Ok(Review { request })
+    }
+    // A second pass, for workloads, and for objects that are no pods: whether that matters depends on the rest.
+    let review = serde_json::from_slice::<RawReview<'_, &RawValue>>(body)?;
+    Ok(Review {
+        request: review.request()?.map(|raw| Content::Text(raw.get())),
+    })
 }
 
 impl<'a, O> RawReview<'a, O> {
@@ -226,7 +231,7 @@ impl<'a> Review<'a> {
     pub fn needs_namespace(&self, endpoint: Endpoint) -> bool {
         match endpoint {
             Endpoint::Mutate => self.is_pod_create(),
-            Endpoint::Validate => self.is_pod_create() || self.is_pod_update(),
+            Endpoint::Validate => self.is_pod_create() || self.is_pod_update() || self.template_path().is_some(),
         }
     }
 
@@ -238,6 +243,18 @@ impl<'a> Review<'a> {
     /// An update that can change a pod's labels: of the pod or of its status.
     fn is_pod_update(&self) -> bool {
         self.is_pods() && self.operation() == "UPDATE" && matches!(self.sub_resource(), "" | "status")
+    }
+
+    /// Where the pod template is, when a workload is created or updated.
+    fn template_path(&self) -> Option<&'static [&'static str]> {
+        let stored = matches!(self.operation(), "CREATE" | "UPDATE") && self.sub_resource().is_empty();
+        let Resource {
+            group,
+            version,
+            resource,
+        } = self.request.resource.as_ref().filter(|_| stored)?;
+        let [group, version, resource] = [group, version, resource].map(|text| text.as_deref().unwrap_or_default());
+        template_path(group, version, resource)
     }
 
     fn is_pods(&self) -> bool {
@@ -261,29 +278,70 @@ impl<'a> Review<'a> {
         self.request.sub_resource.as_deref().unwrap_or_default()
     }
 
-    /// The pod of the request; an empty one where the request is not about a pod's content.
+    /// The pod of the request, or the template of its pods; an empty one where the request is about neither.
     fn pod(&self) -> Result<Cow<'_, PodView<'a>>, PodError> {
-        if !self.is_pod_create() && !self.is_pod_update() {
-            return Ok(Cow::Owned(PodView::default()));
-        }
         let missing = || PodError {
             path: "request.object".to_owned(),
             message: "missing or null".to_owned(),
         };
-        self.request.object.as_ref().ok_or_else(missing)?.pod()
+        if self.template_path().is_none() && !self.is_pod_create() && !self.is_pod_update() {
+            return Ok(Cow::Owned(PodView::default()));
+        }
+        self.request
+            .object
+            .as_ref()
+            .ok_or_else(missing)?
+            .pod(self.template_path())
     }
 
-    /// The pod before an update.
+    /// The pod or template before an update.
     fn old_pod(&self) -> Result<Option<Cow<'_, PodView<'a>>>, PodError> {
-        self.request.old_object.as_ref().map(Content::pod).transpose()
+        self.request
+            .old_object
+            .as_ref()
+            .map(|old| old.pod(self.template_path()))
+            .transpose()
+    }
+
+    /// Whether an update leaves the pod template as it was.
+    fn keeps_template(&self) -> bool {
+        let raw = |content: &Option<Content<'a>>| match (content, self.template_path()) {
+            (Some(Content::Text(text)), Some(path)) => descend(text, path).ok().flatten(),
+            _ => None,
+        };
+        let template = raw(&self.request.object);
+        template.is_some() && template == raw(&self.request.old_object)
+    }
+
+    /// The object's name for logs.
+    fn display_name(&self) -> String {
+        match &self.request.object {
+            Some(Content::Pod(pod)) => pod.display_name(),
+            Some(Content::Text(text)) => {
+                // What does not read as metadata has no name.
+                let metadata = descend(text, &["metadata"])
+                    .ok()
+                    .flatten()
+                    .and_then(|raw| serde_json::from_str(raw).ok());
+                PodView {
+                    metadata: metadata.map_or(Field::Absent, Field::Value),
+                    spec: None,
+                }
+                .display_name()
+            }
+            None => PodView::default().display_name(),
+        }
     }
 }
 
 impl<'a> Content<'a> {
-    fn pod(&self) -> Result<Cow<'_, PodView<'a>>, PodError> {
+    fn pod(&self, template: Option<&[&str]>) -> Result<Cow<'_, PodView<'a>>, PodError> {
         match self {
             Self::Pod(pod) => Ok(Cow::Borrowed(pod)),
-            Self::Text(text) => PodView::from_json(text).map(Cow::Owned),
+            Self::Text(text) => {
+                let raw = descend(text, template.unwrap_or_default())?.unwrap_or("{}");
+                PodView::from_json(raw).map(Cow::Owned)
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::decision::{SkipReason, Subject, decide};
-use crate::inject::Injector;
+use crate::error::InternalError;
+use crate::inject::{Injector, Verdict};
 use crate::names;
 use crate::pod::PodView;
 use crate::requirements::{ProxyRule, Violation};
@@ -36,6 +37,41 @@ impl Injector {
         }
     }
 
+    /// What the pods of a template will break once it has been injected: what they are refused for, and
+    /// labels that no default will set. `before` is the template before an update, of which only
+    /// changed labels are judged.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub fn validate_template(
+        &self,
+        subject: Subject<'_, '_>,
+        before: Option<&PodView<'_>>,
+    ) -> Result<Vec<Violation>, InternalError> {
+        if !self.is_judged(subject) {
+            return Ok(Vec::new());
+        }
+        let injection = self.inject(subject)?;
+        if let Verdict::Deny(denial) = &injection.verdict {
+            let message = format!("{}: {denial}", denial.id());
+            return Ok(vec![Violation {
+                rule: denial.id(),
+                key: "pod".to_owned(),
+                message,
+            }]);
+        }
+        let (requirements, labels) = (self.requirements(), subject.pod.labels());
+        let mut violations = match before {
+            None => requirements.violations(labels),
+            Some(before) => requirements.violations_of_change(before.labels(), labels),
+        };
+        if matches!(injection.verdict, Verdict::Inject(_)) {
+            let defaults: Vec<&str> = requirements.defaults(labels).map(|(key, _)| key).collect();
+            violations.retain(|violation| !defaults.contains(&violation.key.as_str()));
+        }
+        Ok(violations)
+    }
+
     /// Whether the pod's namespace is of the mesh, or the pod asks to be.
     #[must_use]
     pub fn is_judged(&self, subject: Subject<'_, '_>) -> bool {
@@ -63,6 +99,7 @@ impl Injector {
             names::PROXY_CONTAINER
         );
         Ok(Some(Violation {
+            rule: "requirements",
             key: names::PROXY_CONTAINER.to_owned(),
             message,
         }))

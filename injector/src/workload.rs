@@ -1,62 +1,65 @@
 //! Where the pods are in a manifest: Pod, the kinds with a pod template, and lists of them.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::pod::PodError;
 
 /// A kind that holds a pod.
 struct Kind {
     api_version: &'static str,
     kind: &'static str,
+    /// The resource, as requests name it.
+    resource: &'static str,
     /// The keys that lead to the pod or its template; none for a pod itself.
     path: &'static [&'static str],
 }
 
+const TEMPLATE: &[&str] = &["spec", "template"];
+
+#[rustfmt::skip] // A table.
 const KINDS: [Kind; 9] = [
-    Kind {
-        api_version: "v1",
-        kind: "Pod",
-        path: &[],
-    },
-    Kind {
-        api_version: "v1",
-        kind: "PodTemplate",
-        path: &["template"],
-    },
-    Kind {
-        api_version: "v1",
-        kind: "ReplicationController",
-        path: &["spec", "template"],
-    },
-    Kind {
-        api_version: "apps/v1",
-        kind: "Deployment",
-        path: &["spec", "template"],
-    },
-    Kind {
-        api_version: "apps/v1",
-        kind: "StatefulSet",
-        path: &["spec", "template"],
-    },
-    Kind {
-        api_version: "apps/v1",
-        kind: "DaemonSet",
-        path: &["spec", "template"],
-    },
-    Kind {
-        api_version: "apps/v1",
-        kind: "ReplicaSet",
-        path: &["spec", "template"],
-    },
-    Kind {
-        api_version: "batch/v1",
-        kind: "Job",
-        path: &["spec", "template"],
-    },
-    Kind {
-        api_version: "batch/v1",
-        kind: "CronJob",
-        path: &["spec", "jobTemplate", "spec", "template"],
-    },
+    Kind { api_version: "v1", kind: "Pod", resource: "pods", path: &[] },
+    Kind { api_version: "v1", kind: "PodTemplate", resource: "podtemplates", path: &["template"] },
+    Kind { api_version: "v1", kind: "ReplicationController", resource: "replicationcontrollers", path: TEMPLATE },
+    Kind { api_version: "apps/v1", kind: "Deployment", resource: "deployments", path: TEMPLATE },
+    Kind { api_version: "apps/v1", kind: "StatefulSet", resource: "statefulsets", path: TEMPLATE },
+    Kind { api_version: "apps/v1", kind: "DaemonSet", resource: "daemonsets", path: TEMPLATE },
+    Kind { api_version: "apps/v1", kind: "ReplicaSet", resource: "replicasets", path: TEMPLATE },
+    Kind { api_version: "batch/v1", kind: "Job", resource: "jobs", path: TEMPLATE },
+    Kind { api_version: "batch/v1", kind: "CronJob", resource: "cronjobs", path: &["spec", "jobTemplate", "spec", "template"] },
 ];
+
+/// Where the pod template of a resource is; `None`: it is a pod, or has none.
+#[must_use]
+pub fn template_path(group: &str, version: &str, resource: &str) -> Option<&'static [&'static str]> {
+    let of = |kind: &Kind| kind.api_version.rsplit_once('/').unwrap_or(("", kind.api_version));
+    let known = KINDS
+        .iter()
+        .find(|kind| of(kind) == (group, version) && kind.resource == resource);
+    known.map(|kind| kind.path).filter(|path| !path.is_empty())
+}
+
+/// The value at `path` inside of a JSON object; `None`: it is absent or null.
+///
+/// # Errors
+/// Something on the way is no object.
+pub fn descend<'a>(mut raw: &'a str, path: &[&str]) -> Result<Option<&'a str>, PodError> {
+    for (depth, key) in path.iter().enumerate() {
+        let map: BTreeMap<Cow<'_, str>, &'a RawValue> = serde_json::from_str(raw).map_err(|error| PodError {
+            path: path[..depth].join("."),
+            message: error.to_string(),
+        })?;
+        match map.get(*key).map(|value| value.get()).filter(|raw| *raw != "null") {
+            Some(inner) => raw = inner,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(raw))
+}
 
 /// An object of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]

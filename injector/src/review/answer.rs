@@ -24,7 +24,7 @@ pub struct Answer {
 
 /// The warnings that an answer may have, and the characters that one may have: more are cut off by
 /// the API server (4,096 for all webhooks of a request) or by kubectl's readers.
-const MOST_WARNINGS: usize = 8;
+const MOST_WARNINGS: usize = 24;
 const MOST_WARNING_CHARS: usize = 120;
 
 #[derive(Serialize)]
@@ -94,7 +94,11 @@ impl Reply {
             mut audit,
         } = self;
         let denied = denial.map(|denial| format!("{}: {denial}", denial.id()));
-        let warnings: Vec<String> = warnings.iter().take(MOST_WARNINGS).map(|text| short(text)).collect();
+        let warnings: Vec<String> = warnings
+            .iter()
+            .flat_map(|text| parts(text))
+            .take(MOST_WARNINGS)
+            .collect();
         audit.insert("outcome", outcome.to_string());
         let response = Response {
             uid,
@@ -139,16 +143,44 @@ fn with_patch(mut body: String, patch: Option<&str>) -> Vec<u8> {
     body.into_bytes()
 }
 
-/// A warning of at most as many characters as are advised, none of them a control character.
-fn short(text: &str) -> String {
-    let mut short: String = text
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(MOST_WARNING_CHARS)
-        .collect();
-    if text.chars().count() > MOST_WARNING_CHARS {
-        short.pop();
-        short.push('…');
+/// A warning in as many parts as it takes to keep each to the advised length, without control characters.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut rest: Vec<char> = word.chars().filter(|c| !c.is_control()).collect();
+        while !rest.is_empty() {
+            let part = parts.last_mut().expect("there is one part at least");
+            let gap = usize::from(!part.is_empty());
+            let free = MOST_WARNING_CHARS.saturating_sub(part.chars().count() + gap);
+            if rest.len() > free && (free == 0 || rest.len() <= MOST_WARNING_CHARS) {
+                parts.push(String::new());
+                continue;
+            }
+            part.push_str(if gap == 1 { " " } else { "" });
+            part.extend(rest.drain(..free.min(rest.len())));
+        }
     }
-    short
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_cut_at_words_and_nothing_is_lost() {
+        let text = format!("{} {} end", "word ".repeat(60).trim(), "x".repeat(250));
+        let parts = parts(&text);
+        assert!(
+            parts
+                .iter()
+                .all(|part| part.chars().count() <= MOST_WARNING_CHARS && !part.is_empty()),
+            "{parts:?}"
+        );
+        let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        assert_eq!(letters(&parts.concat()), letters(&text));
+        assert_eq!(super::parts("a\u{1b}b \n c"), ["ab c"]);
+        assert_eq!(super::parts(""), Vec::<String>::new());
+    }
 }

@@ -6,7 +6,8 @@ use crate::decision::{SkipReason, Subject};
 use crate::error::{Denial, InternalError, Outcome};
 use crate::inject::{Injection, Injector, Verdict};
 use crate::namespace::NamespaceInfo;
-use crate::requirements::Action;
+use crate::pod::PodView;
+use crate::requirements::{Action, Violation};
 use crate::validate::Change;
 
 impl Injector {
@@ -37,41 +38,63 @@ impl Injector {
         };
         let reply = match endpoint {
             Endpoint::Mutate => mutate(self.inject(subject)?),
-            Endpoint::Validate => self.judge(review, subject),
+            Endpoint::Validate => self.judge(review, subject)?,
         };
-        Ok(reply.answer(review.uid(), pod.display_name()))
+        Ok(reply.answer(review.uid(), review.display_name()))
     }
 
-    fn judge(&self, review: &Review<'_>, subject: Subject<'_, '_>) -> Reply {
+    fn judge(&self, review: &Review<'_>, subject: Subject<'_, '_>) -> Result<Reply, InternalError> {
         let old = match review.old_pod() {
             Ok(old) => old,
-            Err(error) => return Reply::denied(Denial::Pod(error)),
+            Err(error) => return Ok(Reply::denied(Denial::Pod(error))),
         };
+        if review.template_path().is_some() {
+            // A workload that broke a rule before stays editable: scaled, annotated, deleted.
+            if review.keeps_template() {
+                return Ok(Reply::allowed(Outcome::ADMITTED));
+            }
+            return self.judge_workload(subject, old.as_deref());
+        }
         let change = match &old {
             _ if review.is_pod_create() => Change::Create,
             Some(old) if review.is_pod_update() => Change::Update(old),
-            _ => return Reply::allowed(SkipReason::NotAPodCreate.into()),
+            _ => return Ok(Reply::allowed(SkipReason::NotAPodCreate.into())),
         };
-        let violations = match self.validate(subject, &change) {
-            Ok(violations) => violations,
-            Err(errors) => return Reply::denied(Denial::Settings(errors)),
+        Ok(match self.validate(subject, &change) {
+            Ok(violations) => judged(violations, self.requirements().action(subject.namespace)),
+            Err(errors) => Reply::denied(Denial::Settings(errors)),
+        })
+    }
+
+    /// A workload is stored before its pods are made, so its owner hears of a refusal here.
+    fn judge_workload(&self, subject: Subject<'_, '_>, old: Option<&PodView<'_>>) -> Result<Reply, InternalError> {
+        let Some(action) = self.requirements().workload_action(subject.namespace) else {
+            return Ok(Reply::allowed(Outcome::ADMITTED));
         };
-        if violations.is_empty() {
-            return Reply::allowed(Outcome::ADMITTED);
-        }
-        let messages: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        match self.requirements().action(subject.namespace) {
-            Action::Deny => Reply::denied(Denial::Requirements(violations)),
-            Action::Warn => Reply {
-                warnings: messages,
-                ..Reply::allowed(Outcome::WARNED)
-            },
-            Action::Audit => {
-                let audit = [("violations", messages.join("; "))].into();
-                Reply {
-                    audit,
-                    ..Reply::allowed(Outcome::AUDITED)
-                }
+        let subject = Subject {
+            is_pod_create: true,
+            ..subject
+        };
+        Ok(judged(self.validate_template(subject, old)?, action))
+    }
+}
+
+fn judged(violations: Vec<Violation>, action: Action) -> Reply {
+    if violations.is_empty() {
+        return Reply::allowed(Outcome::ADMITTED);
+    }
+    let messages: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    match action {
+        Action::Deny => Reply::denied(Denial::Requirements(violations)),
+        Action::Warn => Reply {
+            warnings: messages,
+            ..Reply::allowed(Outcome::WARNED)
+        },
+        Action::Audit => {
+            let audit = [("violations", messages.join("; "))].into();
+            Reply {
+                audit,
+                ..Reply::allowed(Outcome::AUDITED)
             }
         }
     }

@@ -1,0 +1,107 @@
+//! The requirements file as it is written, from which its JSON Schema is generated.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserialize, Deserializer};
+
+use super::{Action, ProxyRule, WorkloadAction};
+use crate::map_only::map_only;
+use crate::settings::values::ValueError;
+
+/// What the pods of the mesh must have.
+#[derive(serde::Deserialize, JsonSchema)]
+#[serde(remote = "Self", deny_unknown_fields)]
+#[schemars(title = "Outrigger requirements")]
+pub(super) struct RawRequirements {
+    /// Labels that pods must have.
+    #[serde(default)]
+    pub(super) labels: Vec<RawRule>,
+    /// What is done about a pod that breaks a rule.
+    #[serde(default = "deny")]
+    pub(super) action: Word<Action>,
+    /// The same for single namespaces, by their names.
+    #[serde(default)]
+    pub(super) namespaces: BTreeMap<String, Word<Action>>,
+    /// What is done about a Deployment, Job and so on whose pods would break a rule, when it is applied.
+    #[serde(default = "warn")]
+    pub(super) workloads: Word<WorkloadAction>,
+    /// Whether a pod that should carry the proxy is refused without it.
+    #[serde(default = "off")]
+    pub(super) proxy: Word<ProxyRule>,
+}
+
+/// A label that pods must have. Without values and pattern, any value that is not empty will do.
+#[derive(serde::Deserialize, JsonSchema)]
+#[serde(remote = "Self", deny_unknown_fields)]
+pub(super) struct RawRule {
+    /// The label's key.
+    #[schemars(length(min = 1, max = 317))]
+    pub(super) key: String,
+    /// The values that are allowed.
+    #[schemars(length(min = 1))]
+    pub(super) values: Option<Vec<String>>,
+    /// A regular expression that matches the whole value.
+    pub(super) pattern: Option<String>,
+    /// What the mutating webhook sets where the label is absent.
+    pub(super) default: Option<String>,
+    /// Words of your own that stand after the sentence.
+    #[schemars(length(min = 1, max = 300))]
+    pub(super) message: Option<String>,
+    /// Where your users can read more.
+    #[schemars(regex(pattern = r"^https?://\S+$"))]
+    pub(super) link: Option<String>,
+}
+
+map_only!(RawRequirements, RawRule);
+
+/// A word of a closed set.
+pub(super) struct Word<T>(pub(super) T);
+
+impl<'de, T: FromStr<Err = ValueError>> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map(Self)
+            .map_err(de::Error::custom)
+    }
+}
+
+/// The schema of a closed set's words.
+macro_rules! word_schema {
+    ($($name:ident),+) => {
+        $(impl JsonSchema for Word<$name> {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                let words: Vec<&str> = $name::ALL.iter().map(|word| word.as_str()).collect();
+                json_schema!({"type": "string", "enum": words})
+            }
+        })+
+    };
+}
+word_schema!(Action, WorkloadAction, ProxyRule);
+
+const fn deny() -> Word<Action> {
+    Word(Action::Deny)
+}
+
+const fn warn() -> Word<WorkloadAction> {
+    Word(WorkloadAction::Warn)
+}
+
+const fn off() -> Word<ProxyRule> {
+    Word(ProxyRule::Off)
+}
+
+/// The JSON Schema (draft 2020-12) of the file.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(RawRequirements).to_value()
+}
