@@ -20,6 +20,7 @@ pub mod namespace;
 pub mod overlay;
 pub mod patch;
 pub mod pod;
+pub mod policy;
 pub mod redirect;
 pub mod rendered;
 pub mod requirements;

@@ -104,6 +104,9 @@ pub const INBOUND_PLAIN_BASE: u16 = 15400;
 /// How many ports each of the ranges above has.
 pub const PORTS_IN_RANGE: usize = 100;
 
+/// The ValidatingAdmissionPolicy with the label rules; its bindings put their action before it.
+pub const POLICY: &str = "labels.outrigger.mesh";
+
 /// The prefix of every environment variable of the configuration.
 pub const ENV_PREFIX: &str = "OUTRIGGER_";
 
