@@ -45,16 +45,22 @@ impl Mesh {
         mesh
     }
 
-    /// Starts Outrigger beside `cluster` and registers it.
+    /// Starts Outrigger beside `cluster`, registers it, and waits until it is called.
     pub(crate) fn start(cluster: Arc<Cluster>) -> Self {
-        let server = Server::start(&cluster, "outrigger", &[]);
+        let mesh = Self::start_with(cluster, &[]);
+        mesh.wait_until_called();
+        mesh
+    }
+
+    /// Starts Outrigger with more variables beside `cluster`, and registers it.
+    pub(crate) fn start_with(cluster: Arc<Cluster>, variables: &[(&str, &str)]) -> Self {
+        let server = Server::start(&cluster, "outrigger", variables);
         let mesh = Self {
             cluster,
             server: Mutex::new(server),
         };
         mesh.apply(&mesh.configuration("MutatingWebhookConfiguration", "outrigger"));
         mesh.apply(&mesh.configuration("ValidatingWebhookConfiguration", "outrigger"));
-        mesh.wait_until_called();
         mesh
     }
 
@@ -88,11 +94,13 @@ impl Mesh {
     /// The API server takes a moment to learn of a configuration.
     fn wait_until_called(&self) {
         let probe = unique("probe");
-        self.cluster.create_namespace(&probe, &[crate::ENABLED]);
-        let pod = crate::pod("probe", crate::GOOD, "{}", "");
+        self.cluster
+            .create_namespace(&probe, &[("outrigger.mesh/inject", "enabled")]);
+        let pod = "{apiVersion: v1, kind: Pod, metadata: {name: probe, labels: {environment: dev}}, \
+                   spec: {containers: [{name: app, image: app}]}}";
         let called = || {
             let dry = ["create", "-n", &probe, "--dry-run=server", "-o", "json", "-f", "-"];
-            let answer = self.cluster.kubectl_reading(&pod, &dry);
+            let answer = self.cluster.kubectl_reading(pod, &dry);
             answer.success && answer.output.contains("proxy-sidecar")
         };
         eventually("the webhooks are called", called);

@@ -1,0 +1,125 @@
+//! Requests to the API server as clients make them, with the warnings of its answers. Nothing is stored.
+
+use std::sync::Arc;
+
+use kube::api::{DeleteParams, GetParams, PostParams};
+use kube::client::Body;
+use kube::core::Request;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::cluster::Cluster;
+use crate::table::{Case, Expect, Operation, Verdict, keys_in};
+
+pub(crate) struct Api {
+    runtime: Runtime,
+    client: kube::Client,
+}
+
+/// What the API server answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) body: Value,
+}
+
+impl Api {
+    pub(crate) fn new(cluster: &Arc<Cluster>) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let client = runtime.block_on(cluster.client());
+        Self { runtime, client }
+    }
+
+    /// Makes a pod that stays.
+    pub(crate) fn create(&self, namespace: &str, pod: &Value) {
+        let request = pods(namespace).create(&PostParams::default(), pod.to_string().into_bytes());
+        let reply = self.send(request.unwrap());
+        assert_eq!(reply.status, 201, "{reply:?}");
+    }
+
+    /// Tries to make a pod.
+    pub(crate) fn try_create(&self, namespace: &str, pod: &Value) -> Reply {
+        self.send(pods(namespace).create(&dry(), pod.to_string().into_bytes()).unwrap())
+    }
+
+    /// Tries what a case does.
+    pub(crate) fn attempt(&self, case: &Case) -> Reply {
+        let (pods, name) = (pods(&case.namespace), case.pod_name());
+        let changed = || {
+            let mut pod = self.send(pods.get(&name, &GetParams::default()).unwrap()).body;
+            case.mark(&mut pod["metadata"]);
+            pod.to_string().into_bytes()
+        };
+        let request = match case.operation {
+            Operation::Create => return self.try_create(&case.namespace, &case.pod()),
+            Operation::Update => pods.replace(&name, &dry(), changed()),
+            Operation::Status => pods.replace_subresource("status", &name, &dry(), changed()),
+            Operation::Delete => pods.delete(&name, &DeleteParams::default().dry_run()),
+        };
+        self.send(request.unwrap())
+    }
+
+    /// The sum of the series of the API server's metrics that have all these parts.
+    pub(crate) fn metric(&self, parts: &[&str]) -> f64 {
+        let request = Request::new("/metrics").get("", &GetParams::default()).unwrap();
+        let page = self.runtime.block_on(self.client.request_text(request)).unwrap();
+        let series = page.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
+        series
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
+    }
+
+    fn send(&self, request: http::Request<Vec<u8>>) -> Reply {
+        self.runtime.block_on(async {
+            let response = self.client.send(request.map(Body::from)).await.unwrap();
+            let warnings = response.headers().get_all("warning").iter();
+            let warnings = warnings.map(|value| value.to_str().unwrap().to_owned()).collect();
+            let status = response.status().as_u16();
+            let bytes = response.into_body().collect_bytes().await.unwrap();
+            let body = serde_json::from_slice(&bytes).unwrap();
+            Reply { status, warnings, body }
+        })
+    }
+}
+
+impl Reply {
+    /// What a client is told; where it is told nothing, `noted` is whether the audit log was.
+    pub(crate) fn verdict(&self, noted: impl FnOnce() -> bool) -> Verdict {
+        let message = self.message();
+        let warnings: Vec<&str> = self.warnings.iter().map(String::as_str).collect();
+        let denied = message.contains("denied the request: ") || message.contains("denied request: ");
+        let (expect, text) = match self.status {
+            200 | 201 if !keys_in(&warnings.join(" ")).is_empty() => (Expect::Warned, warnings.join(" ")),
+            200 | 201 if noted() => (Expect::Audited, String::new()),
+            200 | 201 => (Expect::Allowed, String::new()),
+            403 if denied => (Expect::Denied, message),
+            400 | 422 => (Expect::Refused, String::new()),
+            _ => panic!("no verdict: {self:?}"),
+        };
+        let keys = keys_in(&text);
+        Verdict { expect, keys }
+    }
+
+    pub(crate) fn message(&self) -> String {
+        self.body["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The sentences of a denial.
+    pub(crate) fn sentences(&self) -> Option<String> {
+        let message = self.message();
+        let (_, sentences) = message.split_once("requirements: ")?;
+        Some(sentences.to_owned())
+    }
+}
+
+fn pods(namespace: &str) -> Request {
+    Request::new(format!("/api/v1/namespaces/{namespace}/pods"))
+}
+
+fn dry() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    }
+}
