@@ -16,6 +16,16 @@ pub(crate) struct Api {
     client: kube::Client,
 }
 
+/// A request about a pod.
+#[derive(Clone, Copy)]
+enum Call<'c> {
+    Get(&'c str),
+    Create(&'c Value, &'c PostParams),
+    Replace(&'c str, &'c Value),
+    ReplaceStatus(&'c str, &'c Value),
+    Delete(&'c str),
+}
+
 /// What the API server answered.
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -33,36 +43,34 @@ impl Api {
 
     /// Makes a pod that stays.
     pub(crate) fn create(&self, namespace: &str, pod: &Value) {
-        let request = pods(namespace).create(&PostParams::default(), pod.to_string().into_bytes());
-        let reply = self.send(request.unwrap());
+        let reply = self.call(namespace, Call::Create(pod, &PostParams::default()));
         assert_eq!(reply.status, 201, "{reply:?}");
     }
 
     /// Tries to make a pod.
     pub(crate) fn try_create(&self, namespace: &str, pod: &Value) -> Reply {
-        self.send(pods(namespace).create(&dry(), pod.to_string().into_bytes()).unwrap())
+        self.call(namespace, Call::Create(pod, &dry()))
     }
 
     /// Tries what a case does.
     pub(crate) fn attempt(&self, case: &Case) -> Reply {
-        let (pods, name) = (pods(&case.namespace), case.pod_name());
+        let name = case.pod_name();
         let changed = || {
-            let mut pod = self.send(pods.get(&name, &GetParams::default()).unwrap()).body;
+            let mut pod = self.call(&case.namespace, Call::Get(&name)).body;
             case.mark(&mut pod["metadata"]);
-            pod.to_string().into_bytes()
+            pod
         };
-        let request = match case.operation {
-            Operation::Create => return self.try_create(&case.namespace, &case.pod()),
-            Operation::Update => pods.replace(&name, &dry(), changed()),
-            Operation::Status => pods.replace_subresource("status", &name, &dry(), changed()),
-            Operation::Delete => pods.delete(&name, &DeleteParams::default().dry_run()),
-        };
-        self.send(request.unwrap())
+        match case.operation {
+            Operation::Create => self.try_create(&case.namespace, &case.pod()),
+            Operation::Update => self.call(&case.namespace, Call::Replace(&name, &changed())),
+            Operation::Status => self.call(&case.namespace, Call::ReplaceStatus(&name, &changed())),
+            Operation::Delete => self.call(&case.namespace, Call::Delete(&name)),
+        }
     }
 
     /// The sum of the series of the API server's metrics that have all these parts.
     pub(crate) fn metric(&self, parts: &[&str]) -> f64 {
-        let request = Request::new("/metrics").get("", &GetParams::default()).unwrap();
+        let request = Request::new("").get("metrics", &GetParams::default()).unwrap();
         let page = self.runtime.block_on(self.client.request_text(request)).unwrap();
         let series = page.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
         series
@@ -70,11 +78,23 @@ impl Api {
             .sum()
     }
 
-    fn send(&self, request: http::Request<Vec<u8>>) -> Reply {
+    fn call(&self, namespace: &str, call: Call<'_>) -> Reply {
+        let pods = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
+        let bytes = |pod: &Value| pod.to_string().into_bytes();
+        let request = match call {
+            Call::Get(name) => pods.get(name, &GetParams::default()),
+            Call::Create(pod, parameters) => pods.create(parameters, bytes(pod)),
+            Call::Replace(name, pod) => pods.replace(name, &dry(), bytes(pod)),
+            Call::ReplaceStatus(name, pod) => pods.replace_subresource("status", name, &dry(), bytes(pod)),
+            Call::Delete(name) => pods.delete(name, &DeleteParams::default().dry_run()),
+        };
+        let request = request.unwrap().map(Body::from);
         self.runtime.block_on(async {
-            let response = self.client.send(request.map(Body::from)).await.unwrap();
+            let response = self.client.send(request).await.unwrap();
             let warnings = response.headers().get_all("warning").iter();
-            let warnings = warnings.map(|value| value.to_str().unwrap().to_owned()).collect();
+            let warnings = warnings
+                .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+                .collect();
             let status = response.status().as_u16();
             let bytes = response.into_body().collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap();
@@ -85,7 +105,7 @@ impl Api {
 
 impl Reply {
     /// What a client is told; where it is told nothing, `noted` is whether the audit log was.
-    pub(crate) fn verdict(&self, noted: impl FnOnce() -> bool) -> Verdict {
+    pub(crate) fn verdict(&self, noted: impl Fn() -> bool) -> Verdict {
         let message = self.message();
         let warnings: Vec<&str> = self.warnings.iter().map(String::as_str).collect();
         let denied = message.contains("denied the request: ") || message.contains("denied request: ");
@@ -111,10 +131,6 @@ impl Reply {
         let (_, sentences) = message.split_once("requirements: ")?;
         Some(sentences.to_owned())
     }
-}
-
-fn pods(namespace: &str) -> Request {
-    Request::new(format!("/api/v1/namespaces/{namespace}/pods"))
 }
 
 fn dry() -> PostParams {
