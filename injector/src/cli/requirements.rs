@@ -8,6 +8,9 @@ use crate::policy::admission_policy;
 use crate::requirements;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  outrigger requirements schema > requirements.schema.json
+  outrigger requirements policy --requirements requirements.yaml | kubectl apply -f -")]
 pub(super) struct RequirementsArgs {
     #[command(subcommand)]
     command: RequirementsCommand,
