@@ -152,14 +152,18 @@ impl Injector {
         Arc::clone(&self.requirements.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts the requirements of a changed file in force. Those before stay where it cannot be used.
+    /// Puts the requirements of a changed file in force; whether they are others than before. Those
+    /// before stay where the file cannot be used.
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub fn replace_requirements(&self, text: &str) -> Result<(), RequirementsError> {
+    pub fn replace_requirements(&self, text: &str) -> Result<bool, RequirementsError> {
+        if self.requirements().source == text {
+            return Ok(false);
+        }
         let requirements = Arc::new(Requirements::parse(text)?);
         *self.requirements.write().unwrap_or_else(PoisonError::into_inner) = requirements;
-        Ok(())
+        Ok(true)
     }
 
     /// The operator's part of the decision.
