@@ -63,6 +63,14 @@ pub enum SetupError {
         #[source]
         error: Box<InternalError>,
     },
+    /// Settings of the operator that no pod could have together.
+    #[error("{} (sample pod: {sample})", .reasons.join("; "))]
+    Combination {
+        /// What the sample shows.
+        sample: &'static str,
+        /// What is wrong.
+        reasons: Vec<String>,
+    },
     /// A requirements file that cannot be used.
     #[error("requirements: {0}")]
     Requirements(#[from] RequirementsError),
