@@ -101,7 +101,7 @@ impl Suite {
             .map(|file| ("OUTRIGGER_REQUIREMENTS_FILE", file))
             .into_iter()
             .collect();
-        let mesh = Mesh::start_with(Arc::clone(&self.cluster), &variables);
+        let mesh = Mesh::register(Arc::clone(&self.cluster), &variables);
         // Until then the API server calls the one before, which is gone.
         eventually("the webhooks are called", || {
             self.api.try_create(&of_the_mesh(group)[0], &probe());

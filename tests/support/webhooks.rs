@@ -47,13 +47,18 @@ impl Mesh {
 
     /// Starts Outrigger beside `cluster`, registers it, and waits until it is called.
     pub(crate) fn start(cluster: Arc<Cluster>) -> Self {
-        let mesh = Self::start_with(cluster, &[]);
+        Self::start_with(cluster, &[])
+    }
+
+    /// The same, with `variables` over the usual ones.
+    pub(crate) fn start_with(cluster: Arc<Cluster>, variables: &[(&str, &str)]) -> Self {
+        let mesh = Self::register(cluster, variables);
         mesh.wait_until_called();
         mesh
     }
 
-    /// Starts Outrigger with more variables beside `cluster`, and registers it.
-    pub(crate) fn start_with(cluster: Arc<Cluster>, variables: &[(&str, &str)]) -> Self {
+    /// The same without waiting, for requirements that the probe would break.
+    pub(crate) fn register(cluster: Arc<Cluster>, variables: &[(&str, &str)]) -> Self {
         let server = Server::start(&cluster, "outrigger", variables);
         let mesh = Self {
             cluster,
