@@ -46,13 +46,15 @@ fn every_row_and_number_of_the_report_is_there() {
             )
         })
         .collect();
-    let expected: Vec<(String, String)> = audit
-        .workloads
+    // Problems come first, otherwise in the order of the report.
+    let (problems, others): (Vec<_>, Vec<_>) = audit.workloads.iter().partition(|row| row.is_problem());
+    let in_order: Vec<_> = problems.into_iter().chain(others).collect();
+    let expected: Vec<(String, String)> = in_order
         .iter()
         .map(|row| (row.workload.namespace.clone(), row.judgement.state.to_string()))
         .collect();
     assert_eq!(found, expected);
-    for (row, expected) in rows(&document).into_iter().zip(&audit.workloads) {
+    for (row, expected) in rows(&document).into_iter().zip(in_order) {
         assert_eq!(row.has_attribute("data-problem"), expected.is_problem());
         for broken in &expected.judgement.violations {
             assert!(text(row).contains(&broken.message), "{}: {}", broken.message, text(row));

@@ -84,6 +84,9 @@ struct Row<'a> {
 
 impl<'a> Page<'a> {
     fn new(audit: &'a Audit) -> Self {
+        let mut rows: Vec<Row<'_>> = audit.workloads.iter().map(Row::new).collect();
+        // Stable: what there is something to do about comes first, by name as before.
+        rows.sort_by_key(|row| !row.problem);
         Self {
             style: STYLE,
             script: SCRIPT,
@@ -94,7 +97,7 @@ impl<'a> Page<'a> {
             bar: bar(&audit.summary.states, audit.summary.pods),
             states: State::ALL,
             namespaces: audit.namespaces.iter().map(Namespace::new).collect(),
-            rows: audit.workloads.iter().map(Row::new).collect(),
+            rows,
         }
     }
 }
@@ -113,7 +116,7 @@ fn numbers(audit: &Audit) -> [Number; 6] {
         class: if count == 0 { "" } else { class },
     };
     [
-        number(summary.meshed_namespaces, "namespaces in the mesh", ""),
+        number(summary.meshed_namespaces, "meshed namespaces", ""),
         number(summary.workloads, "workloads", ""),
         number(summary.pods, "pods", ""),
         number(summary.states[&State::Injected], "with the proxy", "good"),
