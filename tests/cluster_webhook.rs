@@ -20,6 +20,8 @@ mod life;
 mod policies;
 #[path = "cluster_webhook/validation.rs"]
 mod validation;
+#[path = "cluster_webhook/workloads.rs"]
+mod workloads;
 
 /// The label of a namespace of the mesh.
 const ENABLED: (&str, &str) = ("outrigger.mesh/inject", "enabled");

@@ -20,12 +20,16 @@ use serde_json::Value;
 const AROUND: &str = r#"
 set -eu
 ip link set lo up
-mount --bind "$2/hosts" /etc/hosts
 mount -t tmpfs tmpfs /run
-mkdir -p /run/outrigger
-mount --bind "$2/identity" "$(mkdir -p /run/outrigger/identity && echo /run/outrigger/identity)"
+mkdir -p /run/case /run/outrigger/identity
+touch /run/nginx
+mount --bind "$1" /run/nginx
+mount --bind "$2" /run/case
+mount --bind "$2/identity" /run/outrigger/identity
+mount --bind "$2/hosts" /etc/hosts
+# Last, since the files may lie below it.
 mount -t tmpfs tmpfs /tmp
-exec "$1" -t -e stderr -c "$2/nginx.conf"
+exec /run/nginx -t -e stderr -c /run/case/nginx.conf
 "#;
 
 #[test]

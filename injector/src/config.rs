@@ -52,8 +52,8 @@ variables! {
         "PEM file with the serving certificate and its chain; needed by `serve`.";
     KEY_FILE = "OUTRIGGER_KEY_FILE", None,
         "PEM file with the private key of the serving certificate; needed by `serve`.";
-    CERT_RELOAD_INTERVAL = "OUTRIGGER_CERT_RELOAD_INTERVAL", Some("10s"),
-        "How often both files are read again.";
+    RELOAD_INTERVAL = "OUTRIGGER_RELOAD_INTERVAL", Some("10s"),
+        "How often the certificate, its key and the requirements file are read again.";
     LOG = "OUTRIGGER_LOG", Some("info,actix_server=warn"),
         "Log filter: a level, or directives such as `info,outrigger=debug`.";
     LOG_FORMAT = "OUTRIGGER_LOG_FORMAT", Some("text"),
@@ -103,7 +103,7 @@ pub struct ServerConfig {
     /// The serving certificate; `serve` refuses to start without.
     pub certificate: Option<CertificateFiles>,
     /// How often the certificate is read again.
-    pub certificate_reload_interval: Duration,
+    pub reload_interval: Duration,
     /// What is logged, and how.
     pub log: LogConfig,
     /// Worker threads; `None` for one for each CPU.
@@ -217,7 +217,7 @@ struct Raw {
     admin_listen: Option<String>,
     cert_file: Option<String>,
     key_file: Option<String>,
-    cert_reload_interval: Option<String>,
+    reload_interval: Option<String>,
     log: Option<String>,
     log_format: Option<String>,
     workers: Option<String>,
@@ -249,7 +249,7 @@ impl Reader {
         let listen = self.required(LISTEN, raw.listen, parse::ADDRESS);
         let admin_listen = self.required(ADMIN_LISTEN, raw.admin_listen, parse::ADDRESS);
         let certificate = self.certificate(raw.cert_file, raw.key_file);
-        let reload = self.required(CERT_RELOAD_INTERVAL, raw.cert_reload_interval, parse::INTERVAL);
+        let reload = self.required(RELOAD_INTERVAL, raw.reload_interval, parse::INTERVAL);
         let filter = self.required(LOG, raw.log, parse::TEXT);
         let format = self.required(LOG_FORMAT, raw.log_format, parse::LOG_FORMAT);
         let workers = self.optional(WORKERS, raw.workers, parse::WORKERS);
@@ -263,7 +263,7 @@ impl Reader {
             listen: listen?,
             admin_listen: admin_listen?,
             certificate: certificate?,
-            certificate_reload_interval: reload?,
+            reload_interval: reload?,
             log: LogConfig {
                 filter: filter?,
                 format: format?,

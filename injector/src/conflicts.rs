@@ -47,6 +47,10 @@ impl Conflict {
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Name { name, .. } if crate::names::WRITTEN.contains(&name.as_str()) => write!(
+                f,
+                "the annotation {name} is written by Outrigger alone, and what it records is not all there; remove it"
+            ),
             Self::Name { kind, name } => {
                 write!(
                     f,

@@ -111,8 +111,8 @@ pub struct InboundContext {
     pub http: bool,
     /// Whether it is HTTP/2 without TLS.
     pub http2: bool,
-    /// The paths of the kubelet's HTTP probes of this port.
-    pub probe_paths: Vec<String>,
+    /// What the kubelet's HTTP probes of this port ask for: path and query.
+    pub probes: Vec<String>,
 }
 
 /// A service that is called.
@@ -161,7 +161,9 @@ pub struct TargetContext {
     pub fail_timeout: String,
     /// How it is called.
     pub url: String,
-    /// How it is called in plain.
+    /// The name of its block for plain calls.
+    pub plain_id: String,
+    /// How it is called in plain where TLS has no answer.
     pub plain_url: String,
 }
 

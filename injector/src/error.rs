@@ -151,14 +151,20 @@ impl fmt::Display for Denial {
     }
 }
 
+/// The most parts that a message lists: a pod can have tens of thousands of faults.
+const MOST_PARTS: usize = 20;
+
 fn join<T: fmt::Display>(f: &mut fmt::Formatter<'_>, parts: &[T]) -> fmt::Result {
-    for (index, part) in parts.iter().enumerate() {
+    for (index, part) in parts.iter().take(MOST_PARTS).enumerate() {
         if index > 0 {
             f.write_str("; ")?;
         }
         part.fmt(f)?;
     }
-    Ok(())
+    match parts.len().saturating_sub(MOST_PARTS) {
+        0 => Ok(()),
+        more => write!(f, "; and {more} more"),
+    }
 }
 
 /// A fault of Outrigger or its operator. Over HTTP it is a 500, so that failurePolicy decides.

@@ -63,6 +63,14 @@ pub enum SetupError {
         #[source]
         error: Box<InternalError>,
     },
+    /// Settings of the operator that no pod could have together.
+    #[error("{} (sample pod: {sample})", .reasons.join("; "))]
+    Combination {
+        /// What the sample shows.
+        sample: &'static str,
+        /// What is wrong.
+        reasons: Vec<String>,
+    },
     /// A requirements file that cannot be used.
     #[error("requirements: {0}")]
     Requirements(#[from] RequirementsError),
@@ -152,14 +160,18 @@ impl Injector {
         Arc::clone(&self.requirements.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts the requirements of a changed file in force. Those before stay where it cannot be used.
+    /// Puts the requirements of a changed file in force; whether they are others than before. Those
+    /// before stay where the file cannot be used.
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub fn replace_requirements(&self, text: &str) -> Result<(), RequirementsError> {
+    pub fn replace_requirements(&self, text: &str) -> Result<bool, RequirementsError> {
+        if self.requirements().source == text {
+            return Ok(false);
+        }
         let requirements = Arc::new(Requirements::parse(text)?);
         *self.requirements.write().unwrap_or_else(PoisonError::into_inner) = requirements;
-        Ok(())
+        Ok(true)
     }
 
     /// The operator's part of the decision.

@@ -41,6 +41,10 @@ pub struct Metrics {
     pub certificate_reload_failures: Counter,
     /// 1 once all namespaces are known.
     pub namespaces_synced: Gauge,
+    /// Times changed requirements were put in force.
+    pub requirements_reloads: Counter,
+    /// Looks at the requirements file that found none to use.
+    pub requirements_reload_failures: Counter,
     /// Times the watch on namespaces failed.
     pub namespace_watch_errors: Counter,
 }
@@ -86,6 +90,8 @@ impl Metrics {
             certificate_reloads: Counter::default(),
             certificate_reload_failures: Counter::default(),
             namespaces_synced: Gauge::default(),
+            requirements_reloads: Counter::default(),
+            requirements_reload_failures: Counter::default(),
             namespace_watch_errors: Counter::default(),
         };
         for endpoint in Endpoint::ALL.iter().map(|endpoint| endpoint.as_str()) {
@@ -151,6 +157,16 @@ impl Metrics {
             "certificate_reload_failures",
             "Looks at the certificate files that found no sound pair; the old one stays",
             self.certificate_reload_failures.clone(),
+        );
+        registry.register(
+            "requirements_reloads",
+            "Times changed requirements were put in force",
+            self.requirements_reloads.clone(),
+        );
+        registry.register(
+            "requirements_reload_failures",
+            "Looks at the requirements file that found none to use; those before stay",
+            self.requirements_reload_failures.clone(),
         );
         registry.register(
             "namespaces_synced",

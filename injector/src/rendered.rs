@@ -69,6 +69,25 @@ impl Rendered {
     }
 }
 
+impl Rendered {
+    /// The bytes of all parts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let lists = [
+            &self.containers,
+            &self.init_containers,
+            &self.volumes,
+            &self.annotations,
+            &self.labels,
+        ];
+        lists
+            .into_iter()
+            .flatten()
+            .map(|piece| piece.name.len() + piece.json.len())
+            .sum()
+    }
+}
+
 /// The ports that the containers declare and those that nginx.conf listens on.
 fn ports(overlay: &Overlay, context: &RenderContext) -> Vec<u16> {
     let declared = overlay.all_containers().flat_map(|c| c.ports.iter().flatten());

@@ -21,6 +21,8 @@ pub const BUILT_IN: &str = "labels:\n  - key: environment\n    values: [dev, pro
 /// What pods must have.
 #[derive(Debug, Clone)]
 pub struct Requirements {
+    /// The file's text.
+    pub source: String,
     labels: Vec<LabelRule>,
     action: Action,
     namespaces: BTreeMap<String, Action>,
@@ -142,6 +144,7 @@ impl Requirements {
         }
         let namespaces = namespaces.into_iter().map(|(name, action)| (name, action.0)).collect();
         Ok(Self {
+            source: text.to_owned(),
             labels,
             action: action.0,
             namespaces,

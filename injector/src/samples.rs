@@ -8,6 +8,7 @@ use crate::names;
 use crate::namespace::NamespaceInfo;
 use crate::pod::PodView;
 use crate::rendered::json_of;
+use crate::settings::Settings;
 
 /// What a sample shows, and the annotations that make it so.
 const SAMPLES: [(&str, &[(&str, &str)]); 6] = [
@@ -67,8 +68,8 @@ pub(crate) fn check(injector: &Injector) -> Result<(), SetupError> {
         };
         let settings = injector.settings(subject).map_err(SetupError::Settings)?.settings;
         for template in injector.templates().iter() {
-            let (context, _) = crate::context::build("sample", &pod, &settings, template.mtls)
-                .expect("the samples' settings go together");
+            let made = crate::context::build("sample", &pod, &settings_for(&settings, template.mtls), template.mtls);
+            let (context, _) = made.map_err(|reasons| SetupError::Combination { sample, reasons })?;
             injector
                 .render(template, &context)
                 .map_err(|error| SetupError::Sample {
@@ -78,4 +79,13 @@ pub(crate) fn check(injector: &Injector) -> Result<(), SetupError> {
         }
     }
     Ok(())
+}
+
+/// What keeps callers out is refused where the template has no mTLS, which is no fault of the template.
+fn settings_for(settings: &Settings, mtls: bool) -> Settings {
+    let mut settings = settings.clone();
+    if !mtls {
+        (settings.mtls, settings.allow_from) = (None, None);
+    }
+    settings
 }

@@ -7,11 +7,12 @@ mod admin;
 mod admission;
 mod body;
 mod failure;
+mod follow;
 mod listen;
 mod state;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,24 +144,35 @@ pub struct Addresses {
     pub admin: SocketAddr,
 }
 
-/// Serves until SIGTERM or SIGINT, then drains and returns.
+/// Serves until SIGTERM or SIGINT, then drains and returns. Changes of `requirements_file`, from which the
+/// injector was made, are put in force.
 ///
 /// # Errors
 /// When something is missing at start, or a part of the server ends by itself.
-pub async fn serve(config: ServerConfig, injector: Arc<Injector>) -> Result<(), ServeError> {
+pub async fn serve(
+    config: ServerConfig,
+    injector: Arc<Injector>,
+    requirements_file: Option<PathBuf>,
+) -> Result<(), ServeError> {
     let mut termination = Termination::install()?;
     let metrics = new_metrics();
     certificate(&config)?;
     let client = namespaces::client(config.kubeconfig.as_deref().map(Path::new)).await?;
     let (namespaces, watch) = namespaces::watch(client, Arc::clone(&metrics));
-    let mut server = Server::bind(
-        &config,
-        Parts {
-            reviewer: injector,
-            namespaces,
-            metrics,
-        },
-    )?;
+    let follower = requirements_file.map(|file| follow::Follower {
+        file,
+        injector: Arc::clone(&injector),
+        metrics: Arc::clone(&metrics),
+    });
+    let parts = Parts {
+        reviewer: injector,
+        namespaces,
+        metrics,
+    };
+    let mut server = Server::bind(&config, parts)?;
+    if let Some(follower) = follower {
+        server.supervise("the requirements' reload", follower.run(config.reload_interval));
+    }
     server.supervise("the watch on namespaces", watch);
     server.run(termination.received()).await
 }
@@ -210,7 +222,7 @@ impl Server {
             background: JoinSet::new(),
         };
         let reloader = Reloader::new(files.clone(), &pair);
-        let reload = reloader.run(config.certificate_reload_interval, certificates, metrics);
+        let reload = reloader.run(config.reload_interval, certificates, metrics);
         server.supervise("the certificate reload", reload);
         Ok(server)
     }

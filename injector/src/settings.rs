@@ -13,7 +13,7 @@ use quantity::Quantity;
 use upstreams::Upstreams;
 use values::{
     DnsLabel, DnsName, IdentityPatterns, ImageRef, InboundPorts, IpFamilies, LogLevel, Mtls, NamespaceList, PortList,
-    Position, Probes, Traffic, ValueError, shown,
+    Position, Probes, Resolver, Traffic, ValueError, shown,
 };
 
 use crate::names;
@@ -66,7 +66,7 @@ pub struct Settings {
     /// See the table.
     pub cluster_domain: Option<DnsName>,
     /// See the table.
-    pub resolver: Option<DnsName>,
+    pub resolver: Option<Resolver>,
     /// See the table.
     pub ip_families: Option<IpFamilies>,
 }

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::pod::PodView;
 
+/// Fields that a later version adds are passed over: its pods are injected for this one too.
 /// What was added to a pod, as `outrigger.mesh/status` holds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Status {
     /// The version of Outrigger.
     pub version: String,

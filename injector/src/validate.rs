@@ -53,7 +53,7 @@ impl Injector {
         }
         let injection = self.inject(subject)?;
         if let Verdict::Deny(denial) = &injection.verdict {
-            let message = format!("{}: {denial}", denial.id());
+            let message = denial.to_string();
             return Ok(vec![Violation {
                 rule: denial.id(),
                 key: "pod".to_owned(),

@@ -156,7 +156,7 @@ fn taken_names_ports_and_uids_are_refused_with_both_sides_named() {
         let (found, message) = denied(&pod);
         assert_eq!(found, outcome, "{pointer}: {message}");
         assert!(
-            message.contains(part) && message.contains("the proxy"),
+            message.contains(part) && (message.contains("the proxy") || message.contains("by Outrigger alone")),
             "{pointer}: {message}"
         );
     }

@@ -179,17 +179,26 @@ fn completions_are_there_for_every_shell() {
 
 #[test]
 fn the_reference_page_is_what_docs_prints() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
-    let page = run(&["docs"]).exits(0).stdout;
+    assert_generated("reference.md", &["docs"]);
+}
+
+#[test]
+fn the_reference_schema_is_what_requirements_prints() {
+    assert_generated("requirements.schema.json", &["requirements", "schema"]);
+}
+
+/// A file of `docs/` that a command prints.
+#[track_caller]
+fn assert_generated(file: &str, args: &[&str]) {
+    let path = format!("{}/../docs/{file}", env!("CARGO_MANIFEST_DIR"));
+    let page = run(args).exits(0).stdout;
     #[allow(clippy::disallowed_methods)] // No configuration of the program: expect-test's switch.
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(path, &page).expect("the page is written");
+        std::fs::write(&path, &page).expect("the page is written");
     }
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        kept == page,
-        "docs/reference.md is not what the tables of the code say: run `UPDATE_EXPECT=1 cargo test --test cli reference`"
-    );
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let remedy = "run `UPDATE_EXPECT=1 cargo test --test cli reference`";
+    assert!(kept == page, "docs/{file} is not what the code says: {remedy}");
 }
 
 /// Commands without an example: they take no argument, so that their name is the example.

@@ -77,8 +77,14 @@ const STARTS: [&str; 14] = [
 
 /// Any place, with a stranger's text for it: often one that begins like a valid value.
 pub(crate) fn case() -> impl Strategy<Value = (Place, String)> {
-    let templates = select(&["mtls", "proxy-sidecar"][..]);
-    let place = (select(spots()), templates, select(&["strict", "permissive"][..]));
+    let templates = select(
+        &[
+            ("mtls", "strict"),
+            ("mtls", "permissive"),
+            ("proxy-sidecar", "permissive"),
+        ][..],
+    );
+    let place = (select(spots()), templates).prop_map(|(spot, (template, mtls))| (spot, template, mtls));
     place.prop_flat_map(|place| (Just(place), text(harmless(place.0))))
 }
 
@@ -184,7 +190,7 @@ fn harmless(spot: Spot) -> &'static str {
     match spot {
         Spot::ProbePath => "/alive",
         Spot::Annotation(names::INJECT) => "enabled",
-        Spot::Annotation(names::TEMPLATE) => "proxy-sidecar",
+        Spot::Annotation(names::TEMPLATE) => "mtls",
         Spot::Annotation(names::POSITION) => "last",
         Spot::Annotation(names::TRAFFIC) => "explicit",
         Spot::Annotation(names::MTLS) => "permissive",

@@ -138,6 +138,11 @@ fn annotations() -> BoxedStrategy<Value> {
                 ours.into_iter()
                     .map(|(key, value)| (key.to_owned(), Value::from(value))),
             );
+            // What keeps callers out needs a template with mTLS.
+            if map.contains_key("outrigger.mesh/allow-from") || map.get("outrigger.mesh/mtls") == Some(&"strict".into())
+            {
+                map.insert("outrigger.mesh/template".to_owned(), "mtls".into());
+            }
             Value::Object(map)
         })
         .boxed()

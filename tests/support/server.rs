@@ -149,7 +149,7 @@ impl Setup {
         config.admin_listen = "127.0.0.1:0".parse().unwrap();
         config.workers = Some(2);
         config.drain_delay = Duration::ZERO;
-        config.certificate_reload_interval = Duration::from_millis(100);
+        config.reload_interval = Duration::from_millis(100);
         Self { dir, identity, config }
     }
 

@@ -47,7 +47,12 @@ impl Mesh {
 
     /// Starts Outrigger beside `cluster` and registers it.
     pub(crate) fn start(cluster: Arc<Cluster>) -> Self {
-        let server = Server::start(&cluster, "outrigger", &[]);
+        Self::start_with(cluster, &[])
+    }
+
+    /// The same, with `variables` over the usual ones.
+    pub(crate) fn start_with(cluster: Arc<Cluster>, variables: &[(&str, &str)]) -> Self {
+        let server = Server::start(&cluster, "outrigger", variables);
         let mesh = Self {
             cluster,
             server: Mutex::new(server),

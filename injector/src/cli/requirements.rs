@@ -4,6 +4,7 @@ use super::{Status, print};
 use crate::requirements;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  outrigger requirements schema > requirements.schema.json")]
 pub(super) struct RequirementsArgs {
     #[command(subcommand)]
     command: RequirementsCommand,

@@ -12,8 +12,9 @@ use crate::{server, telemetry};
 pub(super) fn run() -> anyhow::Result<Status> {
     let Config { server, injection } = config()?;
     telemetry::init(&server.log)?;
+    let requirements_file = injection.requirements_file.clone();
     let injector = Arc::new(load_injector(injection, None, None)?);
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(server::serve(server, injector))?;
+    runtime.block_on(server::serve(server, injector, requirements_file))?;
     Ok(Status::Success)
 }

@@ -23,7 +23,7 @@ fn reads_the_documented_defaults() {
         (server.certificate, server.workers, server.kubeconfig),
         (None, None, None)
     );
-    assert_eq!(server.certificate_reload_interval, Duration::from_secs(10));
+    assert_eq!(server.reload_interval, Duration::from_secs(10));
     assert_eq!(
         (server.drain_delay, server.drain_timeout),
         (Duration::from_secs(5), Duration::from_secs(20))
@@ -56,7 +56,7 @@ fn every_variable_reaches_its_field() {
         admin_listen,
         cert_file,
         key_file,
-        cert_reload_interval,
+        reload_interval,
         log,
         log_format,
         ..
@@ -87,7 +87,7 @@ fn every_variable_reaches_its_field() {
         admin_listen,
         cert_file,
         key_file,
-        cert_reload_interval,
+        reload_interval,
         log,
         log_format,
         workers,
@@ -117,7 +117,7 @@ fn reads_every_value() {
         ("OUTRIGGER_ADMIN_LISTEN", "[::1]:2"),
         ("OUTRIGGER_CERT_FILE", "/tls/tls.crt"),
         ("OUTRIGGER_KEY_FILE", "/tls/tls.key"),
-        ("OUTRIGGER_CERT_RELOAD_INTERVAL", "500ms"),
+        ("OUTRIGGER_RELOAD_INTERVAL", "500ms"),
         ("OUTRIGGER_LOG", "debug"),
         ("OUTRIGGER_LOG_FORMAT", "json"),
         ("OUTRIGGER_WORKERS", "3"),
@@ -143,7 +143,7 @@ fn reads_every_value() {
     assert_eq!(server.listen, "127.0.0.1:1".parse().unwrap());
     assert_eq!(server.admin_listen, "[::1]:2".parse().unwrap());
     assert_eq!((server.certificate, server.workers), (Some(files), Some(3)));
-    assert_eq!(server.certificate_reload_interval, Duration::from_millis(500));
+    assert_eq!(server.reload_interval, Duration::from_millis(500));
     assert_eq!(
         server.log,
         LogConfig {

@@ -6,8 +6,6 @@ use crate::pod::PodView;
 use crate::settings::Settings;
 use crate::settings::values::{DnsName, IdentityPattern, IpFamilies, Mtls, Position, Traffic, first_duplicate};
 
-const IDENTITY_DIR: &str = "/var/run/outrigger/identity";
-
 /// The files of the identity volume: certificate, key and roots. A pod certificate's bundle holds
 /// key and chain in one file, as the kubelet writes it (KEP-4317).
 const POD_CERTIFICATE_FILES: [&str; 3] = [
@@ -31,14 +29,11 @@ pub fn build(
     settings: &Settings,
     mtls: bool,
 ) -> Result<(RenderContext, Vec<String>), Vec<String>> {
-    debug_assert!(
-        POD_CERTIFICATE_FILES
-            .iter()
-            .chain(&SECRET_FILES)
-            .all(|f| f.starts_with(IDENTITY_DIR))
-    );
+    if !mtls && let Some(reason) = needs_mtls(settings) {
+        return Err(vec![reason]);
+    }
     let tls = mtls.then(|| tls(settings));
-    let mut warnings = Vec::new();
+    let mut warnings = without_effect(settings, tls.as_ref());
     let inbound = inbound::ports(pod, settings, tls.as_ref(), &mut warnings);
     let upstreams = outbound::upstreams(namespace, settings, tls.as_ref(), &mut warnings);
     let (Ok(inbound), Ok(upstreams)) = (&inbound, &upstreams) else {
@@ -48,7 +43,7 @@ pub fn build(
         pod: pod_context(namespace, pod),
         proxy: proxy(pod, settings),
         redirect: redirect::context(pod, settings, inbound, upstreams, tls.as_ref(), &mut warnings),
-        resolver: (!upstreams.is_empty()).then(|| text(settings.resolver.as_ref())),
+        resolver: (!upstreams.is_empty()).then(|| resolver(settings)),
         inbound: inbound.clone(),
         upstreams: upstreams.clone(),
         tls,
@@ -58,6 +53,49 @@ pub fn build(
         Some(reason) => Err(vec![reason]),
         None => Ok((context, warnings)),
     }
+}
+
+/// What was set to keep callers out is never passed over.
+fn needs_mtls(settings: &Settings) -> Option<String> {
+    let key = match (settings.mtls, &settings.allow_from) {
+        (Some(Mtls::Strict), _) => names::MTLS,
+        (_, Some(_)) => names::ALLOW_FROM,
+        (_, None) => return None,
+    };
+    Some(format!(
+        "{key} needs a template with mTLS; set {} to mtls",
+        names::TEMPLATE
+    ))
+}
+
+/// Settings that change nothing for this pod.
+fn without_effect(settings: &Settings, tls: Option<&TlsContext>) -> Vec<String> {
+    let rows = [
+        (
+            settings.identity_secret.is_some() && tls.is_none(),
+            names::IDENTITY_SECRET,
+            "the template has no mTLS",
+        ),
+        (
+            settings.upstream_namespaces.is_some(),
+            names::UPSTREAM_NAMESPACES,
+            "upstreams are not found in this version",
+        ),
+        (
+            tls.is_some_and(|tls| tls.restricted && !tls.strict),
+            names::ALLOW_FROM,
+            "plain callers are served under permissive",
+        ),
+    ];
+    let idle = rows.into_iter().filter(|(idle, ..)| *idle);
+    idle.map(|(_, key, why)| format!("{key}: {why}")).collect()
+}
+
+/// The DNS server: as set, or kube-dns of the cluster's domain.
+fn resolver(settings: &Settings) -> String {
+    let domain = text(settings.cluster_domain.as_ref());
+    let default = || format!("kube-dns.kube-system.svc.{domain}");
+    settings.resolver.as_ref().map_or_else(default, ToString::to_string)
 }
 
 /// A port that an annotation gives to an upstream or the application, and on which the proxy listens for

@@ -1,22 +1,39 @@
 //! The application's ports that are served through the proxy.
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::redirect::SERVER_FIRST_PORTS;
 use super::{InboundContext, TlsContext};
 use crate::names;
-use crate::pod::{PodView, PortRef, Probe, ProbeTarget};
+use crate::pod::{ContainerView, PodView, PortRef, Probe, ProbeTarget};
 use crate::settings::Settings;
 use crate::settings::values::{Probes, Protocol, shown};
 
-/// The ports in the order of the setting, or of the containers.
+/// The ports in the order of the setting, or of the containers. A pod may declare every port there is, so nothing
+/// here looks at one twice.
 pub(super) fn ports(
     pod: &PodView<'_>,
     settings: &Settings,
     tls: Option<&TlsContext>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<InboundContext>, String> {
-    let mut ports = declared(pod, settings).unwrap_or_else(|| found(pod, tls));
-    let excluded = settings.exclude_inbound_ports.as_ref().map_or(&[][..], |list| &list.0);
-    ports.retain(|(port, _)| !excluded.contains(port));
+    let excluded: BTreeSet<u16> = settings
+        .exclude_inbound_ports
+        .iter()
+        .flat_map(|list| &list.0)
+        .copied()
+        .collect();
+    let named = named(pod);
+    let ports = match &settings.inbound_ports {
+        Some(declared) => declared
+            .0
+            .iter()
+            .map(|p| (p.port, p.protocol.unwrap_or_else(|| named.of(p.port))))
+            .collect(),
+        None => found(&named, tls),
+    };
+    let ports: Vec<(u16, Protocol)> = ports.into_iter().filter(|(port, _)| !excluded.contains(port)).collect();
     if ports.len() > names::PORTS_IN_RANGE {
         return Err(format!(
             "{}: the pod has {} inbound ports; at most {} are possible; list those that matter",
@@ -25,48 +42,52 @@ pub(super) fn ports(
             names::PORTS_IN_RANGE
         ));
     }
+    let probes = ProbedPorts::of(pod);
     let numbered = ports.into_iter().zip(0u16..);
     Ok(numbered
-        .map(|((port, protocol), n)| context(pod, settings, port, protocol, n, warnings))
+        .map(|((port, protocol), n)| context(settings, &probes, port, protocol, n, warnings))
         .collect())
 }
 
-fn declared(pod: &PodView<'_>, settings: &Settings) -> Option<Vec<(u16, Protocol)>> {
-    let list = &settings.inbound_ports.as_ref()?.0;
-    let protocol = |port| {
-        named(pod)
-            .find(|(number, _)| *number == port)
-            .map_or(Protocol::Tcp, |(_, protocol)| protocol)
-    };
-    Some(
-        list.iter()
-            .map(|p| (p.port, p.protocol.unwrap_or_else(|| protocol(p.port))))
-            .collect(),
-    )
+/// The declared TCP ports, each once, in their order, with the protocol that the first name tells.
+struct NamedPorts {
+    order: Vec<u16>,
+    protocols: BTreeMap<u16, Protocol>,
 }
 
-/// Every TCP containerPort once. Where plain callers are told from meshed ones by their first
-/// bytes, a protocol in which the server speaks first would hang, so its well-known ports are left out.
-fn found(pod: &PodView<'_>, tls: Option<&TlsContext>) -> Vec<(u16, Protocol)> {
-    let peeks = tls.is_some_and(|tls| !tls.strict);
-    let mut ports: Vec<(u16, Protocol)> = Vec::new();
-    for (port, protocol) in named(pod) {
-        let speaks_first = peeks && protocol == Protocol::Tcp && SERVER_FIRST_PORTS.contains(&port);
-        if !speaks_first && !ports.iter().any(|(known, _)| *known == port) {
-            ports.push((port, protocol));
+impl NamedPorts {
+    fn of(&self, port: u16) -> Protocol {
+        self.protocols.get(&port).copied().unwrap_or(Protocol::Tcp)
+    }
+}
+
+fn named(pod: &PodView<'_>) -> NamedPorts {
+    let mut ports = NamedPorts {
+        order: Vec::new(),
+        protocols: BTreeMap::new(),
+    };
+    for (port, name) in pod.serving_containers().flat_map(|container| container.tcp_ports()) {
+        if let Entry::Vacant(vacant) = ports.protocols.entry(port) {
+            vacant.insert(Protocol::of_port_name(name));
+            ports.order.push(port);
         }
     }
     ports
 }
 
-fn named<'p>(pod: &'p PodView<'_>) -> impl Iterator<Item = (u16, Protocol)> + 'p {
-    let ports = pod.serving_containers().flat_map(|container| container.tcp_ports());
-    ports.map(|(port, name)| (port, Protocol::of_port_name(name)))
+/// Every TCP containerPort. Where plain callers are told from meshed ones by their first bytes, a
+/// protocol in which the server speaks first would hang, so its well-known ports are left out.
+fn found(named: &NamedPorts, tls: Option<&TlsContext>) -> Vec<(u16, Protocol)> {
+    let peeks = tls.is_some_and(|tls| !tls.strict);
+    let ports = named.order.iter().map(|port| (*port, named.of(*port)));
+    ports
+        .filter(|(port, protocol)| !(peeks && *protocol == Protocol::Tcp && SERVER_FIRST_PORTS.contains(port)))
+        .collect()
 }
 
 fn context(
-    pod: &PodView<'_>,
     settings: &Settings,
+    probes: &ProbedPorts<'_>,
     port: u16,
     protocol: Protocol,
     n: u16,
@@ -82,54 +103,67 @@ fn context(
         protocol,
         http,
         http2: matches!(protocol, Protocol::Http2 | Protocol::Grpc),
-        probe_paths: if serves_probes {
-            probe_paths(pod, port, warnings)
+        probes: if serves_probes {
+            probe_uris(probes, port, warnings)
         } else {
             Vec::new()
         },
     }
 }
 
-/// The paths of the plain HTTP probes of a port, each once.
-fn probe_paths(pod: &PodView<'_>, port: u16, warnings: &mut Vec<String>) -> Vec<String> {
-    let mut paths = Vec::new();
-    for target in probes_of(pod, port)
+/// What the plain HTTP probes of a port ask for, path and query, each once.
+fn probe_uris(probes: &ProbedPorts<'_>, port: u16, warnings: &mut Vec<String>) -> Vec<String> {
+    let mut uris: Vec<String> = Vec::new();
+    for target in probes
+        .at(port)
         .filter_map(|probe| probe.http_get.as_ref())
         .filter(|t| !is_https(t))
     {
-        let whole = target.path.as_deref().filter(|p| !p.is_empty()).unwrap_or("/");
-        let path = whole.split('?').next().unwrap_or(whole);
-        if !is_plain_path(path) {
+        let uri = target.path.as_deref().filter(|p| !p.is_empty()).unwrap_or("/");
+        if !is_plain_uri(uri) {
             warnings.push(format!(
                 "probe path {} has unusual characters: it is not served under strict mTLS",
-                shown(path)
+                shown(uri)
             ));
-        } else if !paths.iter().any(|known| known == path) {
-            paths.push(path.to_owned());
+        } else if !uris.iter().any(|known| known == uri) {
+            uris.push(uri.to_owned());
         }
     }
-    paths
+    uris
 }
 
-/// The probes that reach `port` of the container they belong to.
-pub(super) fn probes_of<'p>(pod: &'p PodView<'_>, port: u16) -> impl Iterator<Item = &'p Probe<'p>> {
-    pod.serving_containers().flat_map(move |container| {
-        let ports: Vec<(u16, &str)> = container.tcp_ports().collect();
-        container.probes().filter(move |probe| {
-            let targets = [&probe.http_get, &probe.tcp_socket, &probe.grpc];
-            targets
-                .into_iter()
-                .flatten()
-                .any(|target| reaches(target, port, &ports))
-        })
-    })
+/// The kubelet's probes by the port that they reach.
+pub(super) struct ProbedPorts<'p>(Vec<(u16, &'p Probe<'p>)>);
+
+impl<'p> ProbedPorts<'p> {
+    /// The probes of the containers that serve; a name is looked up in the container's own ports.
+    pub(super) fn of(pod: &'p PodView<'_>) -> Self {
+        let all = pod
+            .serving_containers()
+            .flat_map(|container| container.probes().map(move |probe| (container, probe)));
+        let reached = all.flat_map(|(container, probe)| {
+            let targets = [&probe.http_get, &probe.tcp_socket, &probe.grpc].into_iter().flatten();
+            targets.filter_map(move |target| Some((number(target, container)?, probe)))
+        });
+        Self(reached.collect())
+    }
+
+    /// Those that reach `port`.
+    pub(super) fn at(&self, port: u16) -> impl Iterator<Item = &'p Probe<'p>> {
+        self.0
+            .iter()
+            .filter(move |(number, _)| *number == port)
+            .map(|(_, probe)| *probe)
+    }
 }
 
-fn reaches(target: &ProbeTarget<'_>, port: u16, ports: &[(u16, &str)]) -> bool {
-    match &target.port {
-        Some(PortRef::Number(number)) => *number == i64::from(port),
-        Some(PortRef::Name(name)) => ports.iter().any(|(number, known)| *number == port && *known == &**name),
-        None => false,
+fn number(target: &ProbeTarget<'_>, container: &ContainerView<'_>) -> Option<u16> {
+    match target.port.as_ref()? {
+        PortRef::Number(number) => u16::try_from(*number).ok(),
+        PortRef::Name(name) => container
+            .tcp_ports()
+            .find(|(_, known)| *known == &**name)
+            .map(|(number, _)| number),
     }
 }
 
@@ -141,8 +175,8 @@ pub(super) fn is_https(target: &ProbeTarget<'_>) -> bool {
         .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
 }
 
-/// A path of RFC 3986's unreserved characters and a few more that mean nothing to nginx.
-fn is_plain_path(path: &str) -> bool {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-._~+@,:=".contains(&b);
-    path.starts_with('/') && path.len() <= 512 && path.bytes().all(allowed)
+/// A path and query of RFC 3986's characters that mean nothing to nginx.
+fn is_plain_uri(uri: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-._~+@,:=?&%".contains(&b);
+    uri.starts_with('/') && uri.len() <= 512 && uri.bytes().all(allowed)
 }

@@ -1,10 +1,11 @@
 //! The services that are called through the proxy.
 
-use super::build::text;
+use super::build::{redirects, text};
 use super::{TargetContext, TlsContext, UpstreamContext};
 use crate::names;
 use crate::settings::Settings;
 use crate::settings::upstreams::{Identity, ServicePort, Upstream, UpstreamProtocol, Upstreams};
+use crate::settings::values::first_duplicate;
 
 /// The upstreams in the order of the setting.
 pub(super) fn upstreams(
@@ -35,9 +36,19 @@ pub(super) fn upstreams(
         .zip(0u16..)
         .map(|(upstream, n)| maker.upstream(upstream, n))
         .collect();
-    match crate::settings::values::first_duplicate(contexts.iter().map(|c| c.listen)) {
-        Some(port) => Err(format!(
+    if let Some(port) = first_duplicate(contexts.iter().map(|c| c.listen)) {
+        return Err(format!(
             "{}: two entries listen on port {port}; give one another listen",
+            names::UPSTREAMS
+        ));
+    }
+    let addresses = contexts
+        .iter()
+        .filter_map(|c| c.targets.first())
+        .map(|target| target.address.as_str());
+    match first_duplicate(addresses).filter(|_| redirects(settings)) {
+        Some(address) => Err(format!(
+            "{}: {address} is listed twice; its calls can be redirected to one",
             names::UPSTREAMS
         )),
         None => Ok(contexts),
@@ -75,7 +86,7 @@ impl Maker<'_> {
             http,
             grpc: *protocol == UpstreamProtocol::Grpc,
             tls: self.speaks_tls(upstream),
-            fallback: http && self.is_opportunistic(upstream),
+            fallback: *protocol == UpstreamProtocol::Http && self.is_opportunistic(upstream),
             split: !split.is_empty(),
             targets: std::iter::once(first).chain(others).collect(),
             timeout: timeout.as_ref().map(ToString::to_string),
@@ -88,9 +99,10 @@ impl Maker<'_> {
         self.tls.is_some_and(|tls| !tls.strict) && upstream.identity.is_none()
     }
 
-    /// A stream has no second try, so an opportunistic one stays plain.
+    /// An opportunistic call is tried a second time with the whole request, which nginx keeps for HTTP alone: a
+    /// stream and gRPC stay plain.
     fn speaks_tls(&self, upstream: &Upstream) -> bool {
-        self.tls.is_some() && (upstream.protocol != UpstreamProtocol::Tcp || !self.is_opportunistic(upstream))
+        self.tls.is_some() && (upstream.protocol == UpstreamProtocol::Http || !self.is_opportunistic(upstream))
     }
 
     /// The `m`-th service of the `n`-th upstream; a declared identity is that of the first.
@@ -116,7 +128,8 @@ impl Maker<'_> {
                 .as_ref()
                 .map_or_else(|| "fail_timeout=10s".to_owned(), |t| format!("fail_timeout={t}")),
             url: format!("{}://u{n}_{m}", scheme(upstream.protocol, self.speaks_tls(upstream))),
-            plain_url: format!("{}://u{n}_{m}", scheme(upstream.protocol, false)),
+            plain_id: format!("u{n}_{m}_plain"),
+            plain_url: format!("http://u{n}_{m}_plain"),
         }
     }
 

@@ -1,15 +1,16 @@
 //! The redirecting init container and its arguments.
 
 use super::build::{redirects, text};
-use super::inbound::{is_https, probes_of};
+use super::inbound::{ProbedPorts, is_https};
 use super::{InboundContext, RedirectContext, TlsContext, UpstreamContext};
 use crate::names;
 use crate::pod::PodView;
 use crate::settings::Settings;
 use crate::settings::values::Probes;
 
-/// Ports of protocols in which the server speaks first (SMTP, MySQL, and others), by IANA's registry.
-pub const SERVER_FIRST_PORTS: [u16; 7] = [21, 25, 110, 143, 587, 3306, 4444];
+/// Ports of protocols in which the server speaks first (FTP, SSH, SMTP, POP3, IMAP, MySQL, NATS and others), by IANA's
+/// registry and common use.
+pub const SERVER_FIRST_PORTS: [u16; 10] = [21, 22, 25, 110, 143, 587, 3306, 4222, 4444, 5900];
 
 /// The init container; none where traffic is explicit.
 pub(super) fn context(
@@ -58,9 +59,11 @@ fn node_probes(
     inbound: &[InboundContext],
     warnings: &mut Vec<String>,
 ) -> Vec<String> {
+    let probes = ProbedPorts::of(pod);
     let probed = inbound.iter().map(|p| p.port).filter(|port| {
-        probes_of(pod, *port)
-            .any(|p| p.tcp_socket.is_some() || p.grpc.is_some() || p.http_get.as_ref().is_some_and(is_https))
+        probes.at(*port).any(|probe| {
+            probe.tcp_socket.is_some() || probe.grpc.is_some() || probe.http_get.as_ref().is_some_and(is_https)
+        })
     });
     if settings.probes == Some(Probes::Node) {
         let mut args: Vec<String> = probed.map(|port| format!("--node-probe={port}")).collect();

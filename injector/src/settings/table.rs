@@ -71,7 +71,7 @@ pub static SETTINGS: &[Setting] = &[
         scope: PodAndNamespace,
         values: "auto, none, or a YAML list of services",
         default: "",
-        help: "The services that are called through the proxy. Not set: auto for the template mtls, none for others.",
+        help: "The services that are called through the proxy. Not set: none. auto is read, and finds none in this version.",
         apply: |s, v| set(&mut s.upstreams, v),
     },
     Setting {
@@ -79,7 +79,7 @@ pub static SETTINGS: &[Setting] = &[
         scope: PodAndNamespace,
         values: "a list of namespaces, or *",
         default: "",
-        help: "Where auto looks for services besides the pod's own namespace.",
+        help: "Where auto will look for services besides the pod's own namespace; no effect in this version.",
         apply: |s, v| set(&mut s.upstream_namespaces, v),
     },
     Setting {
@@ -183,9 +183,10 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         key: operator::RESOLVER,
         scope: Operator,
-        values: "a DNS name or IPv4 address",
-        default: "kube-dns.kube-system.svc.cluster.local",
-        help: "The cluster's DNS server, which the proxy asks for the addresses of upstreams.",
+        values: "a DNS name or an IP address",
+        default: "",
+        help: "The cluster's DNS server, which the proxy asks for the addresses of upstreams. Not set: \
+               kube-dns.kube-system.svc in the cluster's domain.",
         apply: |s, v| set(&mut s.resolver, v),
     },
     Setting {

@@ -1,7 +1,9 @@
 //! The types of setting values and how each is read from text. Nothing else of an annotation's
 //! text gets past this file.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -279,6 +281,31 @@ pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(move |_| !text.is_empty())
 }
 
+/// A DNS server: a DNS name, or an IP address, which nginx wants in brackets when it is of version 6.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct Resolver(String);
+
+impl FromStr for Resolver {
+    type Err = ValueError;
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let text = text.trim();
+        match text.parse::<Ipv6Addr>() {
+            Ok(address) => Ok(Self(format!("[{address}]"))),
+            Err(_) if is_dns_name(text) => Ok(Self(text.to_owned())),
+            Err(_) => Err(ValueError::new("expected a DNS name or an IP address")),
+        }
+    }
+}
+
+impl fmt::Display for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The most ports that a list may have.
+const MOST_PORTS: usize = 1000;
+
 /// A list of ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct PortList(pub Vec<u16>);
@@ -286,7 +313,16 @@ pub struct PortList(pub Vec<u16>);
 impl FromStr for PortList {
     type Err = ValueError;
     fn from_str(text: &str) -> Result<Self, ValueError> {
+        at_most(MOST_PORTS, text)?;
         items(text).map(port).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Refuses a list that is too long, before its items are looked at.
+fn at_most(most: usize, text: &str) -> Result<(), ValueError> {
+    match items(text).nth(most) {
+        Some(_) => Err(ValueError::new(format!("more than {most} entries"))),
+        None => Ok(()),
     }
 }
 
@@ -306,6 +342,7 @@ pub struct InboundPorts(pub Vec<InboundPort>);
 impl FromStr for InboundPorts {
     type Err = ValueError;
     fn from_str(text: &str) -> Result<Self, ValueError> {
+        at_most(crate::names::PORTS_IN_RANGE, text)?;
         let ports: Vec<InboundPort> = items(text).map(inbound_port).collect::<Result<_, _>>()?;
         match first_duplicate(ports.iter().map(|p| p.port)) {
             Some(port) => Err(ValueError::new(format!("port {port} is listed twice"))),
@@ -327,12 +364,12 @@ fn inbound_port(text: &str) -> Result<InboundPort, ValueError> {
 
 /// The first value that occurs a second time.
 pub(crate) fn first_duplicate<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     values.into_iter().find(|value| !seen.insert(*value))
 }
 
 /// An identity that may call: a ServiceAccount of a namespace, or all of them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdentityPattern {
     /// The namespace.
@@ -366,10 +403,16 @@ impl FromStr for IdentityPattern {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct IdentityPatterns(pub Vec<IdentityPattern>);
 
+/// The most identities that a list may have.
+const MOST_IDENTITIES: usize = 1000;
+
 impl FromStr for IdentityPatterns {
     type Err = ValueError;
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        items(text).map(str::parse).collect::<Result<_, _>>().map(Self)
+        at_most(MOST_IDENTITIES, text)?;
+        // Each once: nginx refuses a map with the same key twice.
+        let patterns: BTreeSet<IdentityPattern> = items(text).map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Self(patterns.into_iter().collect()))
     }
 }
 
