@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use expect_test::expect_file;
 use outrigger::audit::{Audit, AuditError, Auditor, Source, State};
@@ -35,13 +36,19 @@ fn source() -> Source {
     }
 }
 
-fn audit(requirements: Option<String>, namespaces: &[Value], pods: &[Value]) -> Result<Audit, AuditError> {
-    let injector = Injector::new(InjectorOptions {
+fn injector(requirements: Option<String>) -> Injector {
+    Injector::new(InjectorOptions {
         requirements,
         ..InjectorOptions::default()
     })
-    .unwrap();
-    let mut auditor = Auditor::new(&injector, source(), namespaces)?;
+    .unwrap()
+}
+
+fn audit(requirements: Option<String>, namespaces: &[Value], pods: &[Value]) -> Result<Audit, AuditError> {
+    /// Made once, since that takes longer than most audits.
+    static BUILT_IN: LazyLock<Injector> = LazyLock::new(|| injector(None));
+    let own = requirements.map(|text| injector(Some(text)));
+    let mut auditor = Auditor::new(own.as_ref().unwrap_or(&BUILT_IN), source(), namespaces)?;
     for pod in pods {
         auditor.add(&pod.to_string())?;
     }

@@ -117,7 +117,7 @@ impl Cluster {
     /// The cluster that kubectl would take: of the kubeconfig, of the environment's, or the one this runs in.
     pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, ClusterError> {
         let config = config(kubeconfig, context).await?;
-        let address = config.cluster_url.to_string();
+        let address = without_password(&config.cluster_url.to_string());
         let client = Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)))?;
         Ok(Self { client, address })
     }
@@ -261,6 +261,14 @@ impl Question<'_> {
     }
 }
 
+/// The address as it may stand in a report: a user and password before the host are left out.
+fn without_password(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{}", &rest[authority.len()..])
+}
+
 /// The items of a list do not say their kind.
 fn as_namespace(mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
@@ -293,5 +301,24 @@ async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Conf
         (None, None) => Config::infer()
             .await
             .map_err(|error| ClusterError::Nowhere(Box::new(error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_no_part_of_a_report() {
+        for (address, shown) in [
+            ("https://10.0.0.1:6443/", "https://10.0.0.1:6443/"),
+            (
+                "https://me:s3cr3t@k8s.example.com/k8s/c-1",
+                "https://k8s.example.com/k8s/c-1",
+            ),
+            ("https://[fd00::1]:6443/a@b", "https://[fd00::1]:6443/a@b"),
+        ] {
+            assert_eq!(without_password(address), shown);
+        }
     }
 }
