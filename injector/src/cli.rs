@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod audit;
 mod check;
 mod docs;
 mod explain;
@@ -44,6 +45,8 @@ enum Command {
     Uninject(inject::UninjectArgs),
     /// Check the pods of manifests as the validating webhook would.
     Check(check::CheckArgs),
+    /// Say which pods of a cluster carry the proxy, lack it, or break a rule.
+    Audit(audit::AuditArgs),
     /// Say for each workload what would be done, and where each setting came from.
     Explain(explain::ExplainArgs),
     /// Answer one AdmissionReview: from standard input to standard output.
@@ -96,6 +99,7 @@ pub fn run() -> anyhow::Result<Status> {
         Command::Inject(args) => inject::run(&args),
         Command::Uninject(args) => inject::run_reverse(&args),
         Command::Check(args) => check::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Review(args) => review::run(&args),
         Command::Templates(args) => templates::run(&args),

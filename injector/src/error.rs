@@ -89,6 +89,35 @@ impl Denial {
         "requirements",
     ];
 
+    /// What each stable word stands for.
+    pub const MEANINGS: [(&'static str, &'static str); Self::IDS.len()] = [
+        (
+            "bad-setting",
+            "a label or annotation has a value that means nothing, or settings that do not go together; all are listed",
+        ),
+        (
+            "name-taken",
+            "a container, volume, annotation or label of the pod has a name that the proxy needs",
+        ),
+        ("port-taken", "a container declares a port on which the proxy listens"),
+        (
+            "uid-taken",
+            "with redirected traffic, a container runs as the proxy's uid, whose traffic is not redirected",
+        ),
+        (
+            "bad-pod",
+            "a field that is read has a wrong type, or the pod has no container",
+        ),
+        (
+            "config-too-large",
+            "with nginx.conf the annotations would have more than 256 KiB",
+        ),
+        (
+            "requirements",
+            "a required label is missing or wrong, or the proxy is missing",
+        ),
+    ];
+
     /// The stable word.
     #[must_use]
     pub fn id(&self) -> &'static str {

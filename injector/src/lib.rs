@@ -3,6 +3,7 @@
 //! The modules up to `yaml` are a pure core: no runtime, no sockets, no files, no clock, no
 //! environment. `cli` and `server` are thin shells around it.
 
+pub mod audit;
 pub mod cache;
 pub mod check;
 #[cfg(feature = "cli")]
@@ -26,6 +27,7 @@ pub mod rendered;
 pub mod requirements;
 pub mod review;
 mod samples;
+pub mod sarif;
 pub mod settings;
 pub mod status;
 pub mod template;

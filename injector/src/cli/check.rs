@@ -11,6 +11,7 @@ use super::{Status, print};
 use crate::check::{Finding, check};
 use crate::manifest;
 use crate::requirements::Action;
+use crate::sarif::sarif;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -18,8 +19,9 @@ use crate::requirements::Action;
 
 Exit code: 0; 1 a pod would be refused; 2 wrong usage or unreadable input.
 
-Example:
-  outrigger check -f deploy/ --requirements requirements.yaml"
+Examples:
+  outrigger check -f deploy/ --requirements requirements.yaml
+  outrigger check -f deploy/ -o sarif > outrigger.sarif"
 )]
 pub(super) struct CheckArgs {
     #[command(flatten)]
@@ -36,8 +38,12 @@ pub(super) struct CheckArgs {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum CheckOutput {
+    /// A line a finding.
     Text,
+    /// A list of objects.
     Json,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
 }
 
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
@@ -53,6 +59,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
         match args.output {
             CheckOutput::Text => as_text(&findings),
             CheckOutput::Json => as_json(&findings),
+            CheckOutput::Sarif => sarif(&findings),
         }
         .as_bytes(),
     )?;

@@ -19,35 +19,6 @@ pub(super) fn run(_: &DocsArgs) -> anyhow::Result<Status> {
     print(reference().as_bytes())
 }
 
-/// What a denial's word stands for.
-const DENIALS: [(&str, &str); Denial::IDS.len()] = [
-    (
-        "bad-setting",
-        "a label or annotation has a value that means nothing, or settings that do not go together; all are listed",
-    ),
-    (
-        "name-taken",
-        "a container, volume, annotation or label of the pod has a name that the proxy needs",
-    ),
-    ("port-taken", "a container declares a port on which the proxy listens"),
-    (
-        "uid-taken",
-        "with redirected traffic, a container runs as the proxy's uid, whose traffic is not redirected",
-    ),
-    (
-        "bad-pod",
-        "a field that is read has a wrong type, or the pod has no container",
-    ),
-    (
-        "config-too-large",
-        "with nginx.conf the annotations would have more than 256 KiB",
-    ),
-    (
-        "requirements",
-        "a required label is missing or wrong, or the proxy is missing",
-    ),
-];
-
 fn reference() -> String {
     let sections = [
         intro(),
@@ -168,7 +139,7 @@ fn outcomes() -> String {
     for reason in SkipReason::ALL {
         let _ = writeln!(text, "| `{reason}` | skipped | {} |", reason.sentence());
     }
-    for (id, meaning) in DENIALS {
+    for (id, meaning) in Denial::MEANINGS {
         let _ = writeln!(text, "| `{id}` | refused | {meaning} |");
     }
     text
@@ -192,6 +163,6 @@ mod tests {
 
     #[test]
     fn names_every_denial() {
-        assert_eq!(DENIALS.map(|(id, _)| id), Denial::IDS);
+        assert_eq!(Denial::MEANINGS.map(|(id, _)| id), Denial::IDS);
     }
 }

@@ -62,11 +62,21 @@ pub(super) struct Word<T>(pub(super) T);
 
 impl<'de, T: FromStr<Err = ValueError>> Deserialize<'de> for Word<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map(Self)
-            .map_err(de::Error::custom)
+        let word = match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => text,
+            // What a bare `off` is to kubectl, whose YAML is of version 1.1.
+            Scalar::Bool(false) => "off".to_owned(),
+            Scalar::Bool(true) => "on".to_owned(),
+        };
+        word.parse().map(Self).map_err(de::Error::custom)
     }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(untagged, expecting = "expected a word")]
+enum Scalar {
+    Text(String),
+    Bool(bool),
 }
 
 /// The schema of a closed set's words.
@@ -104,4 +114,23 @@ const fn off() -> Word<ProxyRule> {
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(RawRequirements).to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use crate::requirements::{ProxyRule, Requirements, WorkloadAction};
+
+    #[test]
+    fn off_needs_no_quotes() {
+        for off in ["off", "\"off\"", "Off"] {
+            let requirements = Requirements::parse(&format!("proxy: {off}\nworkloads: {off}")).unwrap();
+            assert_eq!(requirements.proxy, ProxyRule::Off);
+            assert_eq!(requirements.workloads, WorkloadAction::Off);
+        }
+        for wrong in ["proxy: on", "action: off", "proxy: 1", "proxy: [off]"] {
+            assert!(Requirements::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,0 +1,123 @@
+//! `outrigger audit`: what the rules say of the pods of a live cluster.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde_json::Value;
+
+mod cluster;
+
+use cluster::{Cluster, Listed};
+
+use super::input::injector;
+use super::{Status, print};
+use crate::audit::{Audit, Auditor, Source};
+use crate::inject::Injector;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Needs list on pods and namespaces; with -n, list on pods and get on the namespace.
+
+Exit code: 0; 1 a pod lacks the proxy or would be refused; 2 wrong usage or a cluster that cannot be read.
+
+Examples:
+  outrigger audit
+  outrigger audit -n shop -o json
+  outrigger audit --context production -o html > audit.html"
+)]
+pub(super) struct AuditArgs {
+    /// The kubeconfig; without it $KUBECONFIG, ~/.kube/config, or the pod's service account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Only these namespaces; without it, all.
+    #[arg(short, long = "namespace", value_name = "NAME")]
+    namespaces: Vec<String>,
+    /// The requirements; without it, those of the configuration.
+    #[arg(long, value_name = "FILE")]
+    requirements: Option<PathBuf>,
+    /// How the report is printed.
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: AuditOutput,
+    /// Exit with 0 whatever is found.
+    #[arg(long)]
+    exit_zero: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum AuditOutput {
+    /// A line a workload.
+    Table,
+    /// For other programs.
+    Json,
+    /// One page for a browser, which loads nothing else.
+    Html,
+}
+
+pub(super) fn run(args: &AuditArgs) -> anyhow::Result<Status> {
+    let injector = injector(args.requirements.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let audit = runtime.block_on(audit(args, &injector))?;
+    let text = match args.output {
+        AuditOutput::Table => audit.to_table(),
+        AuditOutput::Json => audit.to_json(),
+        AuditOutput::Html => audit.to_html(),
+    };
+    print(text.as_bytes())?;
+    Ok(if audit.has_problems() && !args.exit_zero {
+        Status::Denied
+    } else {
+        Status::Success
+    })
+}
+
+async fn audit(args: &AuditArgs, injector: &Injector) -> anyhow::Result<Audit> {
+    let cluster = Cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let source = Source {
+        cluster: cluster.address().to_owned(),
+        time: jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string(),
+    };
+    let namespaces = namespaces(&cluster, &args.namespaces).await?;
+    let mut auditor = Auditor::new(injector, source, &namespaces)?;
+    let scopes: Vec<Option<&str>> = if args.namespaces.is_empty() {
+        vec![None]
+    } else {
+        args.namespaces.iter().map(|name| Some(name.as_str())).collect()
+    };
+    let progress = progress();
+    for scope in scopes {
+        let mut listing = cluster.pods(scope);
+        while let Some(Listed { items, remaining }) = listing.next().await? {
+            progress.inc(items.len() as u64);
+            progress.set_length(progress.position() + remaining);
+            for pod in items {
+                auditor.add(pod.get())?;
+            }
+        }
+    }
+    progress.finish_and_clear();
+    Ok(auditor.finish())
+}
+
+async fn namespaces(cluster: &Cluster, names: &[String]) -> anyhow::Result<Vec<Value>> {
+    if names.is_empty() {
+        return Ok(cluster.namespaces().await?);
+    }
+    let mut found = Vec::new();
+    for name in names {
+        found.push(cluster.namespace(name).await?);
+    }
+    Ok(found)
+}
+
+/// A bar on standard error, which draws nothing where that is no terminal.
+fn progress() -> indicatif::ProgressBar {
+    let style =
+        indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} pods").expect("the template is well-formed");
+    indicatif::ProgressBar::new(0).with_style(style)
+}
