@@ -126,7 +126,7 @@ fn what_is_no_pod_is_an_error() {
         json!({"metadata": {"name": 1, "namespace": "n"}}),
     ] {
         assert!(
-            matches!(audit(None, &[shop()], &[pod.clone()]), Err(AuditError::Pod(_))),
+            matches!(audit(None, &[shop()], std::slice::from_ref(&pod)), Err(AuditError::Pod(_))),
             "{pod}"
         );
     }
