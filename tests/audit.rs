@@ -12,6 +12,8 @@ use outrigger::inject::{Injector, InjectorOptions};
 use outrigger::yaml;
 use serde_json::{Value, json};
 
+#[path = "audit/contrast.rs"]
+mod contrast;
 #[path = "audit/page.rs"]
 mod page;
 #[path = "audit/states.rs"]
@@ -126,7 +128,10 @@ fn what_is_no_pod_is_an_error() {
         json!({"metadata": {"name": 1, "namespace": "n"}}),
     ] {
         assert!(
-            matches!(audit(None, &[shop()], std::slice::from_ref(&pod)), Err(AuditError::Pod(_))),
+            matches!(
+                audit(None, &[shop()], std::slice::from_ref(&pod)),
+                Err(AuditError::Pod(_))
+            ),
             "{pod}"
         );
     }

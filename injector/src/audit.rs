@@ -16,8 +16,9 @@ mod owner;
 mod table;
 mod text;
 
-use judge::Judgement;
-use owner::{Live, Workload};
+pub use judge::{Broken, Judgement, Proxy};
+use owner::Live;
+pub use owner::Workload;
 
 use crate::error::InternalError;
 use crate::inject::Injector;
