@@ -7,16 +7,24 @@ mod app;
 #[allow(dead_code)] // Other suites use the rest.
 #[path = "support/golden.rs"]
 mod golden;
+#[path = "nginx_traffic/http2.rs"]
+mod http2;
 #[path = "nginx_traffic/inbound.rs"]
 mod inbound;
 #[path = "nginx_traffic/mesh.rs"]
 mod mesh;
+#[path = "nginx_traffic/mtls_inbound.rs"]
+mod mtls_inbound;
+#[path = "nginx_traffic/mtls_outbound.rs"]
+mod mtls_outbound;
 #[path = "nginx_traffic/outbound.rs"]
 mod outbound;
 #[path = "support/processes.rs"]
 mod processes;
 #[path = "nginx_traffic/proxy.rs"]
 mod proxy;
+#[path = "nginx_traffic/stream.rs"]
+mod stream;
 #[path = "support/tools.rs"]
 mod tools;
 #[path = "nginx_traffic/wire.rs"]

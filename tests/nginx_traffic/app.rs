@@ -140,12 +140,7 @@ fn accept(speaks: &Speaks, socket: TcpStream) -> Option<Stream> {
     }
 }
 
-fn converse(
-    mut stream: Stream,
-    connection: usize,
-    answer: &dyn Fn(&Message) -> Reply,
-    seen: &Mutex<Vec<Seen>>,
-) {
+fn converse(mut stream: Stream, connection: usize, answer: &dyn Fn(&Message) -> Reply, seen: &Mutex<Vec<Seen>>) {
     while let Ok(Some(request)) = Message::read_request(&mut stream) {
         let reply = answer(&request);
         let remembered = Seen { connection, request };

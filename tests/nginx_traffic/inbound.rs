@@ -23,7 +23,12 @@ fn a_request_arrives_as_it_was_sent() {
              Cookie: a=b; c=d\r\nAuthorization: Bearer x\r\nContent-Length: 2\r\n\r\nhi"
         ),
     );
-    assert_eq!((answer.status(), answer.text().as_str()), (200, "app"), "{}", proxy.log());
+    assert_eq!(
+        (answer.status(), answer.text().as_str()),
+        (200, "app"),
+        "{}",
+        proxy.log()
+    );
     let seen = app.last();
     assert_eq!(seen.first, format!("PATCH {path} HTTP/1.1"));
     for (name, value) in [
@@ -46,7 +51,9 @@ fn bodies_of_every_size_arrive_whole() {
     let proxy = proxied(&app);
     let mut stream = connect(proxy.inbound());
     for size in [0, 2_000, 500_000] {
-        let body: String = (0..size).map(|i| char::from(b'a' + u8::try_from(i % 23).unwrap())).collect();
+        let body: String = (0..size)
+            .map(|i| char::from(b'a' + u8::try_from(i % 23).unwrap()))
+            .collect();
         let answer = ask(&mut stream, &post("/", &body));
         assert_eq!(answer.status(), 200);
         assert!(answer.text() == body, "{size} bytes came back changed");
@@ -73,7 +80,10 @@ fn a_request_has_an_id() {
     let mut stream = connect(proxy.inbound());
     ask(&mut stream, &get("/"));
     let made = app.last().header("X-Request-Id").unwrap().to_owned();
-    assert!(made.len() == 32 && made.bytes().all(|b| b.is_ascii_hexdigit()), "{made}");
+    assert!(
+        made.len() == 32 && made.bytes().all(|b| b.is_ascii_hexdigit()),
+        "{made}"
+    );
     ask(&mut stream, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n");
     assert_eq!(app.last().header("X-Request-Id"), Some("mine"));
 }
@@ -83,11 +93,20 @@ fn nobody_claims_an_identity() {
     let app = App::named("app");
     let proxy = proxied(&app);
     // Gateways such as CGI's and WSGI's read the last as the first.
-    for name in ["X-Outrigger-Client", "x-outrigger-client", "X_Outrigger_Client", "X-Outrigger_Client", "X_Outrigger-Client"] {
-        let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: O=cluster.local,OU=shop,CN=web\r\nX-Other: 1\r\n\r\n");
+    for name in [
+        "X-Outrigger-Client",
+        "x-outrigger-client",
+        "X_Outrigger_Client",
+        "X-Outrigger_Client",
+        "X_Outrigger-Client",
+    ] {
+        let request =
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: O=cluster.local,OU=shop,CN=web\r\nX-Other: 1\r\n\r\n");
         assert_eq!(ask(&mut connect(proxy.inbound()), &request).status(), 200);
         let headers = app.last().headers;
-        let claims = headers.iter().find(|(known, _)| known.to_ascii_lowercase().contains("outrigger"));
+        let claims = headers
+            .iter()
+            .find(|(known, _)| known.to_ascii_lowercase().contains("outrigger"));
         assert_eq!(claims, None);
         assert!(headers.iter().any(|(known, _)| known == "X-Other"));
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -48,10 +48,15 @@ impl Mesh {
 
     /// The same with the subject in a given order.
     pub(crate) fn ordered_leaf(&self, namespace: &str, account: &str, order: Order) -> Leaf {
-        let names = [format!("{account}.{namespace}.sa.cluster.local"), format!("{namespace}.ns.cluster.local")];
+        let names = [
+            format!("{account}.{namespace}.sa.cluster.local"),
+            format!("{namespace}.ns.cluster.local"),
+        ];
         let mut params = CertificateParams::new(names).expect("valid names");
         let spiffe = format!("spiffe://cluster.local/ns/{namespace}/sa/{account}");
-        params.subject_alt_names.push(SanType::URI(spiffe.try_into().expect("it is ASCII")));
+        params
+            .subject_alt_names
+            .push(SanType::URI(spiffe.try_into().expect("it is ASCII")));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let mut subject = vec![
             (DnType::CommonName, account),
@@ -61,6 +66,8 @@ impl Mesh {
         if matches!(order, Order::NameLast) {
             subject.reverse();
         }
+        // rcgen's default begins with a name of its own.
+        params.distinguished_name = DistinguishedName::new();
         for (attribute, value) in subject {
             params.distinguished_name.push(attribute, value);
         }
@@ -88,7 +95,9 @@ impl Mesh {
             .with_root_certificates(self.roots());
         Arc::new(match leaf {
             None => builder.with_no_client_auth(),
-            Some(leaf) => builder.with_client_auth_cert(vec![leaf.chain()], leaf.key()).expect("a pair"),
+            Some(leaf) => builder
+                .with_client_auth_cert(vec![leaf.chain()], leaf.key())
+                .expect("a pair"),
         })
     }
 

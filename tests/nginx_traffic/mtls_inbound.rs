@@ -1,5 +1,6 @@
 //! Callers of an application with mTLS.
 
+use std::io::BufRead;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::app::{App, Reply, Speaks};
 use crate::mesh::{Leaf, Mesh, Order};
 use crate::proxy::{Proxy, pod};
-use crate::wire::{Message, ask, connect, connect_tls, get, post, rest, send, try_ask};
+use crate::wire::{Message, ask, connect, connect_tls, get, post, send, try_ask};
 
 /// The name that a caller asks for.
 const NAME: &str = "shop.ns.cluster.local";
@@ -84,14 +85,20 @@ fn callers_with_no_certificate_or_a_strange_one_are_refused() {
         let strange = Mesh::new().leaf("shop", "web");
         assert_eq!(meshed.with(&meshed.mesh.client(Some(&strange))).status(), 400, "{mode}");
         assert_eq!(meshed.app.seen().len(), 0);
-        assert_eq!(meshed.with(&meshed.mesh.client(Some(&meshed.leaf))).status(), 200, "{mode}");
+        assert_eq!(
+            meshed.with(&meshed.mesh.client(Some(&meshed.leaf))).status(),
+            200,
+            "{mode}"
+        );
     }
 }
 
 #[test]
 fn the_own_tls_of_an_application_is_not_taken_for_the_mesh() {
     let theirs = Mesh::new();
-    let secret = App::new(Speaks::Tls(theirs.server(&theirs.leaf("x", "y"))), |_| Reply::Status(200, "own".to_owned()));
+    let secret = App::new(Speaks::Tls(theirs.server(&theirs.leaf("x", "y"))), |_| {
+        Reply::Status(200, "own".to_owned())
+    });
     let pod = pod(&[("template", "mtls")], &[("https", secret.port)]);
     let meshed = Meshed::start(secret, &pod);
     // Its certificate is for another name; who asks by the Service's name gets as far as to that certificate.
@@ -133,37 +140,32 @@ fn strict_serves_the_very_probe_in_plain_and_nothing_else() {
         with("Content-Length: 3") + "abc",
         with("Transfer-Encoding: chunked") + "1\r\na\r\n0\r\n\r\n",
     ] {
-        let head = request.starts_with("HEAD");
         let mut stream = connect(meshed.proxy.inbound());
         send(&mut stream, request.as_bytes()).unwrap();
-        let status = if head {
-            String::from_utf8_lossy(&rest_of_head(&mut stream)).into_owned()
-        } else {
-            Message::read_answer(&mut stream).unwrap().first
-        };
-        assert!(status.contains(" 403 ") || status.contains(" 400 ") || status.contains(" 405 "), "{status}: {request}");
+        // The status line alone: the answer to HEAD has no body.
+        let mut status = String::new();
+        stream.read_line(&mut status).unwrap();
+        assert!(
+            [" 403 ", " 400 "].iter().any(|code| status.contains(code)),
+            "{status}: {request}"
+        );
     }
     assert_eq!(meshed.app.seen().len(), 1, "the application saw more than the probe");
-}
-
-/// The status line of an answer without a body.
-fn rest_of_head(stream: &mut crate::wire::Stream) -> Vec<u8> {
-    let mut line = Vec::new();
-    std::io::BufRead::read_until(stream, b'\n', &mut line).unwrap();
-    line
 }
 
 #[test]
 fn strict_without_probes_refuses_every_plain_caller() {
     let meshed = Meshed::new(&[("mtls", "strict")]);
     assert_eq!(meshed.plain(&get("/")).status(), 403);
-    let off = Meshed::of(App::named("app"), &[("mtls", "strict"), ("probes", "off")], Some("/healthz"));
+    let off = Meshed::of(
+        App::named("app"),
+        &[("mtls", "strict"), ("probes", "off")],
+        Some("/healthz"),
+    );
     assert_eq!(off.plain(&get("/healthz")).status(), 403);
     assert_eq!(meshed.app.seen().len() + off.app.seen().len(), 0);
-    // No HTTP, and no TLS of the mesh.
-    let mut stream = connect(meshed.proxy.inbound());
-    send(&mut stream, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
-    assert!(!String::from_utf8_lossy(&rest(&mut stream)).contains(" 200 "));
+    // HTTP/2 has its bodies elsewhere.
+    assert_eq!(meshed.plain("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status(), 400);
 }
 
 #[test]
@@ -179,7 +181,11 @@ fn only_listed_callers_are_served() {
         ("abank", "ledger", 403),
         ("web", "shop", 403),
     ] {
-        assert_eq!(meshed.as_caller(namespace, account).status(), status, "{namespace}/{account}");
+        assert_eq!(
+            meshed.as_caller(namespace, account).status(),
+            status,
+            "{namespace}/{account}"
+        );
     }
     assert_eq!(meshed.app.seen().len(), 3);
 }
@@ -189,7 +195,11 @@ fn both_orders_of_a_subject_are_known() {
     let meshed = Meshed::new(&[("mtls", "strict"), ("allow-from", "shop/web, bank/*")]);
     for (namespace, account, status) in [("shop", "web", 200), ("bank", "x", 200), ("shop", "x", 403)] {
         let leaf = meshed.mesh.ordered_leaf(namespace, account, Order::NameLast);
-        assert_eq!(meshed.with(&meshed.mesh.client(Some(&leaf))).status(), status, "{namespace}/{account}");
+        assert_eq!(
+            meshed.with(&meshed.mesh.client(Some(&leaf))).status(),
+            status,
+            "{namespace}/{account}"
+        );
     }
 }
 

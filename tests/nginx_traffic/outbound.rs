@@ -17,12 +17,26 @@ fn calls_arrive_unchanged_over_kept_connections() {
     let proxy = calling(&format!("- peer.bank:{}", peer.port));
     for _ in 0..5 {
         // The caller's connections do not matter.
-        let answer = ask(&mut connect(proxy.outbound()), "GET /a%2Fb?c HTTP/1.1\r\nHost: peer.bank:80\r\nX-Request-Id: r\r\n\r\n");
-        assert_eq!((answer.status(), answer.text().as_str()), (200, "peer"), "{}", proxy.log());
+        let answer = ask(
+            &mut connect(proxy.outbound()),
+            "GET /a%2Fb?c HTTP/1.1\r\nHost: peer.bank:80\r\nX-Request-Id: r\r\n\r\n",
+        );
+        assert_eq!(
+            (answer.status(), answer.text().as_str()),
+            (200, "peer"),
+            "{}",
+            proxy.log()
+        );
     }
     let seen = peer.seen();
-    assert!(seen.iter().all(|seen| seen.request.first == "GET /a%2Fb?c HTTP/1.1"), "{seen:?}");
-    assert!(seen.iter().all(|seen| seen.connection == 0), "all come on one connection: {seen:?}");
+    assert!(
+        seen.iter().all(|seen| seen.request.first == "GET /a%2Fb?c HTTP/1.1"),
+        "{seen:?}"
+    );
+    assert!(
+        seen.iter().all(|seen| seen.connection == 0),
+        "all come on one connection: {seen:?}"
+    );
     let last = peer.last();
     assert_eq!(last.header("Host"), Some("peer.bank:80"));
     assert_eq!(last.header("X-Request-Id"), Some("r"));
@@ -60,7 +74,11 @@ fn idempotent_requests_are_tried_again() {
         let peer = failing(failures);
         let proxy = calling(&format!("- {{service: peer:{}, retries: 2}}", peer.port));
         let answer = ask(&mut connect(proxy.outbound()), &get("/"));
-        assert_eq!((answer.status(), peer.seen().len()), (status, asked), "{failures} failures");
+        assert_eq!(
+            (answer.status(), peer.seen().len()),
+            (status, asked),
+            "{failures} failures"
+        );
     }
 }
 
@@ -72,7 +90,11 @@ fn others_are_not_tried_again() {
     assert_eq!(peer.seen().len(), 1);
     let peer = failing(1);
     let proxy = calling(&format!("- peer:{}", peer.port));
-    assert_eq!(ask(&mut connect(proxy.outbound()), &get("/")).status(), 503, "no retries were asked for");
+    assert_eq!(
+        ask(&mut connect(proxy.outbound()), &get("/")).status(),
+        503,
+        "no retries were asked for"
+    );
     assert_eq!(peer.seen().len(), 1);
 }
 

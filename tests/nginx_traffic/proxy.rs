@@ -70,26 +70,27 @@ impl Proxy {
         let mut processes = Processes::new(folder.path());
         let arguments = ["-e", "stderr", "-c", &file.display().to_string()].map(str::to_owned);
         processes.start("nginx", &tool("TEST_NGINX"), &arguments);
-        let proxy = Self { processes, ports, folder };
+        let proxy = Self {
+            processes,
+            ports,
+            folder,
+        };
         proxy.wait();
         proxy
     }
 
     fn wait(&self) {
-        let (health, started) = (self.port(names::HEALTH_PORT), Instant::now());
-        while TcpStream::connect(("127.0.0.1", health)).is_err() {
-            assert!(started.elapsed() < PATIENCE, "nginx does not serve{}", self.processes.log_tails());
-            if let Some(ended) = self.processes.ended() {
-                panic!("{ended}{}", self.processes.log_tails());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let health = self.port(names::HEALTH_PORT);
+        wait_for(health, &self.processes);
         assert_eq!(ask(&mut connect(health), &get("/healthz")).text(), "ok\n");
     }
 
     /// Where a port of the configuration is served here.
     pub(crate) fn port(&self, configured: u16) -> u16 {
-        *self.ports.get(&configured).unwrap_or_else(|| panic!("no port {configured} in the configuration"))
+        *self
+            .ports
+            .get(&configured)
+            .unwrap_or_else(|| panic!("no port {configured} in the configuration"))
     }
 
     /// The port of the application's first port.
@@ -122,13 +123,31 @@ impl Proxy {
     }
 }
 
+/// Waits until a process serves a port.
+pub(crate) fn wait_for(port: u16, processes: &Processes) {
+    let started = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(
+            started.elapsed() < PATIENCE,
+            "nginx does not serve{}",
+            processes.log_tails()
+        );
+        if let Some(ended) = processes.ended() {
+            panic!("{ended}{}", processes.log_tails());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// The annotation of the pod that the webhook would give back.
 fn rendered(pod: &Value) -> String {
     let injector = Injector::new(InjectorOptions::default()).expect("the defaults are usable");
     let body = review_of("u-1", "shop", pod).to_string();
     let review = decode(body.as_bytes()).expect("a review");
     let namespace = NamespaceInfo::enabled();
-    let answer = injector.answer(Endpoint::Mutate, &review, Some(&namespace)).expect("an answer");
+    let answer = injector
+        .answer(Endpoint::Mutate, &review, Some(&namespace))
+        .expect("an answer");
     let answer: Value = serde_json::from_slice(&answer.body).expect("JSON");
     let injected = patched(&answer, pod).unwrap_or_else(|| panic!("not injected: {answer}"));
     let conf = &injected["metadata"]["annotations"][names::NGINX_CONF];
@@ -156,7 +175,7 @@ fn here(text: &str, folder: &Path, ports: &mut BTreeMap<u16, u16>) -> String {
 }
 
 /// A free port below those that the kernel gives to outgoing connections, at a place of this process's own.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(131);
     loop {

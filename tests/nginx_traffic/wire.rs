@@ -53,7 +53,10 @@ impl Message {
 
     /// The value of a header that is there once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut found = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut found = self
+            .headers
+            .iter()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let value = found.next().map(|(_, value)| value.as_str());
         assert!(found.next().is_none(), "{name} is there twice: {:?}", self.headers);
         value
@@ -93,7 +96,12 @@ fn line(stream: &mut Stream) -> io::Result<Option<String>> {
 }
 
 fn sized_body(stream: &mut Stream, headers: &Headers) -> io::Result<Option<Vec<u8>>> {
-    let value = |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, v)| v);
+    let value = |name: &str| {
+        headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v)
+    };
     if value("transfer-encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked")) {
         return chunks(stream).map(Some);
     }
