@@ -176,7 +176,7 @@ pub struct TlsContext {
     /// The trust domain.
     pub trust_domain: String,
     /// The names that a meshed caller asks for.
-    pub server_names: String,
+    pub server_names: Vec<String>,
     /// A TLS Secret; null: a pod certificate.
     pub secret: Option<String>,
     /// The signer of pod certificates.
@@ -190,7 +190,7 @@ pub struct TlsContext {
     /// Whether only the callers of `allowFrom` are served. (A list alone would not tell: an empty
     /// one admits nobody.)
     pub restricted: bool,
-    /// The callers that are served, as their certificates' subjects.
+    /// The callers that are served, as their certificates' subjects: each in both orders of the attributes.
     pub allow_from: Vec<String>,
 }
 

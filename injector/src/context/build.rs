@@ -194,9 +194,9 @@ fn tls(settings: &Settings) -> TlsContext {
     let allowed = settings.allow_from.iter().flat_map(|list| &list.0);
     TlsContext {
         strict: settings.mtls == Some(Mtls::Strict),
-        server_names: format!("*.{trust_domain}"),
+        server_names: ["ns", "sa"].map(|kind| format!("*.{kind}.{trust_domain}")).into(),
         restricted: settings.allow_from.is_some(),
-        allow_from: allowed.map(|identity| subject(identity, &trust_domain)).collect(),
+        allow_from: allowed.flat_map(|identity| subjects(identity, &trust_domain)).collect(),
         trust_domain,
         secret,
         signer: names::SIGNER,
@@ -206,15 +206,22 @@ fn tls(settings: &Settings) -> TlsContext {
     }
 }
 
-/// A caller as nginx's map matches it: the subject of the leaf in the order of RFC 2253, which is
-/// the reverse of the certificate's; `*` is a pattern over one attribute.
-fn subject(identity: &IdentityPattern, trust_domain: &str) -> String {
+/// A caller as nginx's map matches it: the subject of the leaf in the order of RFC 2253, which is the reverse of the
+/// certificate's. The mesh's own certificates begin with CN; Go's library, and so cert-manager, writes it last.
+fn subjects(identity: &IdentityPattern, trust_domain: &str) -> [String; 2] {
     let namespace = identity.namespace.as_str();
     match &identity.service_account {
-        Some(account) => format!("O={trust_domain},OU={namespace},CN={account}"),
+        Some(account) => [
+            format!("O={trust_domain},OU={namespace},CN={account}"),
+            format!("CN={account},OU={namespace},O={trust_domain}"),
+        ],
         None => {
             let domain = trust_domain.replace('.', r"\.");
-            format!(r"~^O={domain},OU={namespace},CN=[a-z0-9.-]+\z")
+            let any = "[a-z0-9.-]+";
+            [
+                format!(r"~^O={domain},OU={namespace},CN={any}\z"),
+                format!(r"~^CN={any},OU={namespace},O={domain}\z"),
+            ]
         }
     }
 }
