@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::inject::Injector;
 use crate::manifest::{Manifest, ManifestError, Namespaces, with_subject};
-use crate::requirements::{Action, Violation};
+use crate::requirements::Action;
 use crate::workload::{Object, objects};
 
 /// What was found at an object.
@@ -65,14 +65,11 @@ fn judge(
             Err(error) => return Ok(vec![("bad-pod", error.to_string(), Action::Deny)]),
         };
         let action = injector.requirements().action(subject.namespace);
-        let violations = injector.validate_template(subject, None)?;
-        let broken = violations
-            .into_iter()
-            .map(|Violation { rule, key: _, message }| match rule {
-                "requirements" => (rule, message, action),
-                // What the mutating webhook refuses, no requirements soften.
-                _ => (rule, message, Action::Deny),
-            });
+        let violations = injector.validate_template(subject)?;
+        let broken = violations.into_iter().map(|violation| {
+            let action = violation.action(action);
+            (violation.rule, violation.message, action)
+        });
         Ok(broken.collect())
     });
     judged.unwrap_or_else(|| Ok(Vec::new()))

@@ -6,7 +6,7 @@ use crate::conflicts::Conflict;
 use crate::decision::SkipReason;
 use crate::overlay::OverlayError;
 use crate::pod::PodError;
-use crate::requirements::Violation;
+use crate::requirements::{REQUIREMENTS, Violation};
 use crate::settings::SettingError;
 use crate::template::TemplateError;
 
@@ -74,7 +74,7 @@ pub enum Denial {
         bytes: usize,
     },
     /// Labels that are missing or wrong, or a missing proxy.
-    Requirements(Vec<Violation>),
+    Violations(Vec<Violation>),
 }
 
 impl Denial {
@@ -126,7 +126,10 @@ impl Denial {
             Self::Conflicts(conflicts) => conflicts.first().map_or("name-taken", Conflict::id),
             Self::Pod(_) => "bad-pod",
             Self::TooLarge { .. } => "config-too-large",
-            Self::Requirements(_) => "requirements",
+            Self::Violations(violations) => violations
+                .iter()
+                .find(|v| v.is_refusal())
+                .map_or(REQUIREMENTS, |v| v.rule),
         }
     }
 }
@@ -146,7 +149,8 @@ impl fmt::Display for Denial {
                 "with the proxy's configuration the annotations have {bytes} bytes or more; at most {MOST_ANNOTATION_BYTES} are \
                  possible; list fewer ports or upstreams"
             ),
-            Self::Requirements(violations) => join(f, violations),
+            // As many as the operator has rules.
+            Self::Violations(violations) => join_all(f, violations),
         }
     }
 }
@@ -155,16 +159,21 @@ impl fmt::Display for Denial {
 const MOST_PARTS: usize = 20;
 
 fn join<T: fmt::Display>(f: &mut fmt::Formatter<'_>, parts: &[T]) -> fmt::Result {
-    for (index, part) in parts.iter().take(MOST_PARTS).enumerate() {
+    join_all(f, &parts[..parts.len().min(MOST_PARTS)])?;
+    match parts.len().saturating_sub(MOST_PARTS) {
+        0 => Ok(()),
+        more => write!(f, "; and {more} more"),
+    }
+}
+
+fn join_all<T: fmt::Display>(f: &mut fmt::Formatter<'_>, parts: &[T]) -> fmt::Result {
+    for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             f.write_str("; ")?;
         }
         part.fmt(f)?;
     }
-    match parts.len().saturating_sub(MOST_PARTS) {
-        0 => Ok(()),
-        more => write!(f, "; and {more} more"),
-    }
+    Ok(())
 }
 
 /// A fault of Outrigger or its operator. Over HTTP it is a 500, so that failurePolicy decides.

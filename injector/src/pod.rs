@@ -11,7 +11,7 @@ mod read;
 
 /// A pod, or the template of one.
 #[derive(Debug, Default, Clone, serde::Deserialize)]
-#[serde(remote = "Self")]
+#[serde(remote = "Self", expecting = "an object")]
 pub struct PodView<'a> {
     /// `metadata`.
     #[serde(borrow, default)]
@@ -23,7 +23,7 @@ pub struct PodView<'a> {
 
 /// The part of ObjectMeta that is read.
 #[derive(Debug, Default, Clone, serde::Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "an object")]
 pub struct Metadata<'a> {
     /// The name; empty while only `generateName` is set.
     #[serde(borrow, default)]
@@ -41,7 +41,7 @@ pub struct Metadata<'a> {
 
 /// The part of PodSpec that is read.
 #[derive(Debug, Default, Clone, serde::Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "an object")]
 pub struct Spec<'a> {
     /// The ordinary containers.
     #[serde(borrow, default)]
@@ -80,7 +80,7 @@ pub struct Spec<'a> {
 
 /// The part of Container that is read.
 #[derive(Debug, Default, Clone, serde::Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "an object")]
 pub struct ContainerView<'a> {
     /// The name.
     #[serde(borrow, default)]
@@ -107,7 +107,7 @@ pub struct ContainerView<'a> {
 
 /// A declared container port.
 #[derive(Debug, Default, Clone, serde::Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "an object")]
 pub struct Port<'a> {
     /// The name, whose prefix tells the protocol.
     #[serde(borrow, default)]
@@ -122,7 +122,7 @@ pub struct Port<'a> {
 
 /// A kubelet probe, as far as it reaches the network.
 #[derive(Debug, Default, Clone, serde::Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "an object")]
 pub struct Probe<'a> {
     /// GET over HTTP or HTTPS.
     #[serde(borrow, default)]
@@ -137,7 +137,7 @@ pub struct Probe<'a> {
 
 /// Where a probe goes.
 #[derive(Debug, Default, Clone, serde::Deserialize)]
-#[serde(remote = "Self")]
+#[serde(remote = "Self", expecting = "an object")]
 pub struct ProbeTarget<'a> {
     /// A number or the name of a container port.
     #[serde(borrow, default)]
@@ -152,7 +152,7 @@ pub struct ProbeTarget<'a> {
 
 /// The part of SecurityContext that is read.
 #[derive(Debug, Default, Clone, Copy, serde::Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase")]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "an object")]
 pub struct SecurityContext {
     /// The uid.
     #[serde(default)]
@@ -161,7 +161,7 @@ pub struct SecurityContext {
 
 /// An object of which only the name matters.
 #[derive(Debug, Default, Clone, serde::Deserialize)]
-#[serde(remote = "Self")]
+#[serde(remote = "Self", expecting = "an object")]
 pub struct Named<'a> {
     /// The name.
     #[serde(borrow, default)]

@@ -12,7 +12,8 @@ pub use raw::schema;
 pub use rule::{Allowed, LabelRule};
 
 use crate::pod::StringMap;
-use crate::settings::values::words;
+use crate::settings::SettingError;
+use crate::settings::values::{is_dns_label, shown, words};
 use crate::yaml;
 
 /// The check that is built in: the mesh's `environment` label.
@@ -66,6 +67,9 @@ words! {
     }
 }
 
+/// The stable word of every rule of the file.
+pub const REQUIREMENTS: &str = "requirements";
+
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
@@ -101,6 +105,30 @@ pub enum RequirementsError {
         /// What is wrong.
         reason: String,
     },
+}
+
+impl Violation {
+    /// Whether the mutating webhook refuses the pod for it, which no action of the requirements softens.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.rule != REQUIREMENTS
+    }
+
+    /// What is done about it where the requirements say `action`.
+    #[must_use]
+    pub fn action(&self, action: Action) -> Action {
+        if self.is_refusal() { Action::Deny } else { action }
+    }
+}
+
+impl From<&SettingError> for Violation {
+    fn from(error: &SettingError) -> Self {
+        Self {
+            rule: "bad-setting",
+            key: error.key.clone(),
+            message: error.to_string(),
+        }
+    }
 }
 
 impl Default for Requirements {
@@ -141,6 +169,13 @@ impl Requirements {
                     reason,
                 });
             }
+        }
+        if let Some(name) = namespaces.keys().find(|name| !is_dns_label(name)) {
+            let message = "no namespace can have this name".to_owned();
+            return Err(RequirementsError::Type {
+                path: format!("namespaces.{}", shown(name)),
+                message,
+            });
         }
         let namespaces = namespaces.into_iter().map(|(name, action)| (name, action.0)).collect();
         Ok(Self {

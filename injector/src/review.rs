@@ -72,6 +72,7 @@ pub enum ReviewError {
 #[serde(
     remote = "Self",
     rename_all = "camelCase",
+    expecting = "an object",
     bound(deserialize = "O: Deserialize<'de>")
 )]
 struct RawReview<'a, O> {
@@ -87,6 +88,7 @@ struct RawReview<'a, O> {
 #[serde(
     remote = "Self",
     rename_all = "camelCase",
+    expecting = "an object",
     bound(deserialize = "O: Deserialize<'de>")
 )]
 struct Request<'a, O> {
@@ -109,7 +111,7 @@ struct Request<'a, O> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(remote = "Self")]
+#[serde(remote = "Self", expecting = "an object")]
 struct Resource<'a> {
     #[serde(borrow, default)]
     group: Option<Text<'a>>,

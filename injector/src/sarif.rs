@@ -64,7 +64,7 @@ fn result(finding: &Finding) -> SarifResult<'_> {
         rule_id: finding.rule,
         level: level(finding.action),
         message: Text {
-            text: finding.message.clone(),
+            text: literal(&finding.message),
         },
         locations: [Location {
             physical_location: PhysicalLocation {
@@ -198,6 +198,11 @@ struct LogicalLocation<'a> {
     name: &'a str,
     fully_qualified_name: String,
     kind: &'static str,
+}
+
+/// A message without placeholders: braces are doubled (SARIF 2.1.0, section 3.11.5).
+fn literal(message: &str) -> String {
+    message.replace('{', "{{").replace('}', "}}")
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::pod::PodView;
+use crate::names::PROXY_CONTAINER;
+use crate::pod::{ContainerView, PodView};
 
 /// Fields that a later version adds are passed over: its pods are injected for this one too.
 /// What was added to a pod, as `outrigger.mesh/status` holds it.
@@ -65,10 +66,22 @@ impl Status {
     /// (One that names others alone would hold for any pod, and be a way around injection.)
     #[must_use]
     pub fn holds(&self, pod: &PodView<'_>) -> bool {
-        let has = |list: &[crate::pod::ContainerView<'_>], name: &String| list.iter().any(|c| c.name() == name);
-        let names_proxy = |names: &[String]| names.iter().any(|name| name == crate::names::PROXY_CONTAINER);
-        (names_proxy(&self.containers) || names_proxy(&self.init_containers))
-            && self.containers.iter().all(|name| has(pod.containers(), name))
-            && self.init_containers.iter().all(|name| has(pod.init_containers(), name))
+        self.missing(pod).is_none()
+    }
+
+    /// The first container of the record that the pod lacks; the proxy itself, where the record does not name it.
+    #[must_use]
+    pub fn missing(&self, pod: &PodView<'_>) -> Option<&str> {
+        let lacks = |list: &[ContainerView<'_>], name: &String| !list.iter().any(|c| c.name() == name);
+        let names_proxy = |names: &[String]| names.iter().any(|name| name == PROXY_CONTAINER);
+        if !names_proxy(&self.containers) && !names_proxy(&self.init_containers) {
+            return Some(PROXY_CONTAINER);
+        }
+        let containers = self.containers.iter().filter(|name| lacks(pod.containers(), name));
+        let init = self
+            .init_containers
+            .iter()
+            .filter(|name| lacks(pod.init_containers(), name));
+        containers.chain(init).next().map(String::as_str)
     }
 }

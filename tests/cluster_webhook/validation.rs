@@ -84,6 +84,17 @@ fn refuses_a_pod_that_lost_its_proxy() {
         !answer.success
     });
     assert!(refusal.contains("the container proxy-sidecar is missing"), "{refusal}");
+    // Another webhook took away a part of what was added: that part is named.
+    let injected = assert_cmd::Command::new(env!("CARGO_BIN_EXE_outrigger"))
+        .env_clear()
+        .arg("inject")
+        .write_stdin(pod("half", GOOD, "{}", ""))
+        .output()
+        .unwrap();
+    let mut half = crate::golden::documents(&String::from_utf8(injected.stdout).unwrap()).remove(0);
+    half["spec"]["initContainers"] = json!([]);
+    let refusal = mesh.refusal("lost", &half.to_string());
+    assert!(refusal.contains("the container proxy-redirect is missing"), "{refusal}");
     mesh.create("lost", &pod("out", GOOD, "{outrigger.mesh/inject: disabled}", ""));
     mesh.create("lost", &pod("host", GOOD, "{}", "  hostNetwork: true\n"));
 }

@@ -76,6 +76,19 @@ fn kubectl_shows_what_the_pods_of_a_workload_will_be_refused_for() {
             .kubectl(&["annotate", kind, "web", "-n", "workloads", "note=edited"]);
         assert_eq!(edited.errors, "", "{kind}");
         edited.expect_success();
+        // A new template is another matter: its pods will be refused.
+        if matches!(kind, "deployment" | "daemonset") {
+            let image = mesh.cluster.kubectl(&[
+                "set",
+                "image",
+                &format!("{kind}/web"),
+                "app=registry.example.com/team/app:2.0",
+                "-n",
+                "workloads",
+            ]);
+            assert!(image.errors.contains(warning), "{kind}: {}", image.errors);
+            image.expect_success();
+        }
     }
     mesh.cluster.create_namespace("good-workloads", &[ENABLED]);
     for (kind, yaml) in workloads(GOOD) {
@@ -107,6 +120,7 @@ const WARN: &str = "labels: [{key: environment, values: [dev, prod]}]\n";
 const DENY: &str = "labels: [{key: environment, values: [dev, prod], message: ask the platform team, link: 'https://example.com/labels'}]\nworkloads: deny\nnamespaces: {lenient: audit}\n";
 
 #[test]
+#[allow(clippy::too_many_lines)] // One server's story.
 fn changed_requirements_are_in_force_without_a_restart_and_bad_ones_are_not() {
     let cluster = std::sync::Arc::new(crate::cluster::Cluster::start());
     let file = cluster.folder().join("requirements.yaml");
@@ -127,6 +141,8 @@ fn changed_requirements_are_in_force_without_a_restart_and_bad_ones_are_not() {
             .kubectl_reading(&yaml, &["create", "-n", namespace, "--dry-run=server", "-f", "-"])
     };
     dry("changing").expect_success();
+    let (_, before) = workloads("{app: web, environment: old}").remove(0);
+    mesh.create("changing", &before.replace("name: web}", "name: before}"));
 
     std::fs::write(&file, DENY).unwrap();
     eventually("the Deployment is refused", || !dry("changing").success);
@@ -135,6 +151,22 @@ fn changed_requirements_are_in_force_without_a_restart_and_bad_ones_are_not() {
         refusal.contains("ask the platform team; see https://example.com/labels"),
         "{refusal}"
     );
+    // One that broke the rule before stays editable, with a warning; it cannot break it in another way.
+    let edit = |patch: &str| {
+        mesh.cluster
+            .kubectl(&["patch", "deployment", "before", "-n", "changing", "-p", patch])
+    };
+    let image = edit(
+        r#"{"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "registry.example.com/team/app:2.0"}]}}}}"#,
+    );
+    assert!(
+        image.errors.contains("Warning: label environment is \"old\""),
+        "{}",
+        image.errors
+    );
+    image.expect_success();
+    let other = edit(r#"{"spec": {"template": {"metadata": {"labels": {"environment": "new"}}}}}"#).expect_failure();
+    assert!(other.contains("label environment is"), "{other}");
     let lenient = dry("lenient");
     assert_eq!(lenient.errors, "", "audit warns nobody");
     lenient.expect_success();

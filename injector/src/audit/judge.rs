@@ -5,14 +5,13 @@ use std::fmt::Display;
 use serde::Serialize;
 
 use super::State;
-use crate::decision::{SkipReason, Subject, decide};
+use crate::decision::{Decision, SkipReason, Subject, decide};
 use crate::error::InternalError;
 use crate::inject::{Injector, Verdict};
 use crate::names;
 use crate::namespace::NamespaceInfo;
 use crate::pod::PodView;
-use crate::requirements::Action;
-use crate::settings::SettingError;
+use crate::requirements::{Action, Violation};
 use crate::status::Status;
 use crate::validate::Change;
 
@@ -73,28 +72,15 @@ impl Judgement {
         };
         let status = pod.annotations().get(names::STATUS).and_then(Status::parse);
         let proxy = status.filter(|status| status.holds(&pod)).map(Proxy::from);
-        let judged = decide(subject, injector.policy())
-            .and_then(|decision| Ok((decision.skip, injector.validate(subject, &Change::Create)?)));
-        let (skip, violations) = match judged {
-            Ok(judged) => judged,
-            Err(errors) => {
-                let violations = errors.iter().map(Broken::of_setting).collect();
-                return Ok(Self {
-                    proxy,
-                    ..Self::invalid(violations)
-                });
-            }
-        };
         let action = injector.requirements().action(namespace);
-        let mut violations: Vec<Broken> = violations
-            .into_iter()
-            .map(|violation| Broken {
-                rule: violation.rule,
-                key: violation.key,
-                message: violation.message,
-                action,
-            })
-            .collect();
+        let broken = injector.validate(subject, &Change::Create).into_iter();
+        let mut violations: Vec<Broken> = broken.map(|violation| Broken::of(violation, action)).collect();
+        let Ok(Decision { skip, .. }) = decide(subject, injector.policy()) else {
+            return Ok(Self {
+                proxy,
+                ..Self::invalid(violations)
+            });
+        };
         let (state, why) = stands(skip, proxy.is_some());
         if state == State::Missing {
             violations.extend(denial(injector, subject)?);
@@ -181,8 +167,15 @@ impl Broken {
         }
     }
 
-    fn of_setting(error: &SettingError) -> Self {
-        Self::denied("bad-setting", &error.key, error)
+    fn of(violation: Violation, action: Action) -> Self {
+        let action = violation.action(action);
+        let Violation { rule, key, message } = violation;
+        Self {
+            rule,
+            key,
+            message,
+            action,
+        }
     }
 }
 

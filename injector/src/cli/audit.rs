@@ -1,5 +1,6 @@
 //! `outrigger audit`: what the rules say of the pods of a live cluster.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -82,12 +83,14 @@ async fn audit(args: &AuditArgs, injector: &Injector) -> anyhow::Result<Audit> {
         cluster: cluster.address().to_owned(),
         time: jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string(),
     };
-    let namespaces = namespaces(&cluster, &args.namespaces).await?;
+    // Each once: a namespace that is named twice is no two.
+    let named: BTreeSet<&str> = args.namespaces.iter().map(String::as_str).collect();
+    let namespaces = namespaces(&cluster, &named).await?;
     let mut auditor = Auditor::new(injector, source, &namespaces)?;
-    let scopes: Vec<Option<&str>> = if args.namespaces.is_empty() {
+    let scopes: Vec<Option<&str>> = if named.is_empty() {
         vec![None]
     } else {
-        args.namespaces.iter().map(|name| Some(name.as_str())).collect()
+        named.into_iter().map(Some).collect()
     };
     let progress = progress();
     for scope in scopes {
@@ -104,7 +107,7 @@ async fn audit(args: &AuditArgs, injector: &Injector) -> anyhow::Result<Audit> {
     Ok(auditor.finish())
 }
 
-async fn namespaces(cluster: &Cluster, names: &[String]) -> anyhow::Result<Vec<Value>> {
+async fn namespaces(cluster: &Cluster, names: &BTreeSet<&str>) -> anyhow::Result<Vec<Value>> {
     if names.is_empty() {
         return Ok(cluster.namespaces().await?);
     }

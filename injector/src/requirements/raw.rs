@@ -24,6 +24,7 @@ pub(super) struct RawRequirements {
     pub(super) action: Word<Action>,
     /// The same for single namespaces, by their names.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = {"pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}))]
     pub(super) namespaces: BTreeMap<String, Word<Action>>,
     /// What is done about a Deployment, Job and so on whose pods would break a rule, when it is applied.
     #[serde(default = "warn")]

@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use super::raw::RawRule;
-use super::{RequirementsError, Violation};
+use super::{REQUIREMENTS, RequirementsError, Violation};
 use crate::pod::{MapValue, StringMap};
 use crate::settings::values::shown;
 
@@ -60,6 +60,11 @@ impl LabelRule {
             (Some(values), None) if values.is_empty() => {
                 return Err(wrong("values is empty: no pod could pass".to_owned()));
             }
+            (Some(values), None) if !values.iter().any(|value| is_label_value(value)) => {
+                return Err(wrong(
+                    "values has none that a label can have: no pod could pass".to_owned(),
+                ));
+            }
             (Some(values), None) => Allowed::Values(values),
             (None, Some(text)) => {
                 // By itself first: `a)|(b` is no pattern, and would get out of the anchors.
@@ -76,12 +81,17 @@ impl LabelRule {
             default,
             hint,
         };
-        match rule.default.as_deref().filter(|value| !rule.allowed.admits(value)) {
-            Some(value) => Err(wrong(format!(
+        match rule
+            .default
+            .as_deref()
+            .filter(|value| !is_label_value(value) || !rule.allowed.admits(value))
+        {
+            Some(value) if is_label_value(value) => Err(wrong(format!(
                 "default {} is not {}",
                 shown(value),
                 rule.allowed.sentence()
             ))),
+            Some(value) => Err(wrong(format!("default {}: no label can have this value", shown(value)))),
             None => Ok(rule),
         }
     }
@@ -111,7 +121,7 @@ impl LabelRule {
     fn broken(&self, what: &str) -> Violation {
         let Self { key, hint, .. } = self;
         Violation {
-            rule: "requirements",
+            rule: REQUIREMENTS,
             key: key.clone(),
             message: format!("label {key} {what}{hint}"),
         }
@@ -140,17 +150,27 @@ impl Allowed {
     }
 }
 
-/// A label key: an optional DNS name and `/`, then a name of at most 63 characters.
+/// A label key: an optional DNS name and `/`, then a name.
 fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key
         .rsplit_once('/')
         .map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(crate::settings::values::is_dns_name) && is_qualified_name(name)
+}
+
+fn is_qualified_name(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     let ends = [name.bytes().next(), name.bytes().last()];
-    prefix.is_none_or(crate::settings::values::is_dns_name)
-        && name.len() <= 63
+    name.len() <= 63
         && name.bytes().all(inner)
         && ends.into_iter().all(|b| b.is_some_and(|b| b.is_ascii_alphanumeric()))
+}
+
+/// A label value that the API server takes and that is not empty: at most 63 letters, digits and `-_.`, the first
+/// and the last a letter or digit.
+fn is_label_value(value: &str) -> bool {
+    // The same rule as for a key's name.
+    is_qualified_name(value)
 }
 
 /// The operator's own words, as they stand after the sentence.

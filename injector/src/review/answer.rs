@@ -94,11 +94,7 @@ impl Reply {
             mut audit,
         } = self;
         let denied = denial.map(|denial| format!("{}: {denial}", denial.id()));
-        let warnings: Vec<String> = warnings
-            .iter()
-            .flat_map(|text| parts(text))
-            .take(MOST_WARNINGS)
-            .collect();
+        let warnings = cut(warnings.iter().flat_map(|text| parts(text)).collect());
         audit.insert("outcome", outcome.to_string());
         let response = Response {
             uid,
@@ -143,6 +139,15 @@ fn with_patch(mut body: String, patch: Option<&str>) -> Vec<u8> {
     body.into_bytes()
 }
 
+/// As many warnings as an answer may have; what is left out is said.
+fn cut(mut warnings: Vec<String>) -> Vec<String> {
+    if let Some(more) = warnings.len().checked_sub(MOST_WARNINGS).filter(|more| *more > 0) {
+        warnings.truncate(MOST_WARNINGS - 1);
+        warnings.push(format!("and {} more lines; outrigger check shows all", more + 1));
+    }
+    warnings
+}
+
 /// A warning in as many parts as it takes to keep each to the advised length, without control characters.
 fn parts(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
@@ -182,5 +187,9 @@ mod tests {
         assert_eq!(letters(&parts.concat()), letters(&text));
         assert_eq!(super::parts("a\u{1b}b \n c"), ["ab c"]);
         assert_eq!(super::parts(""), Vec::<String>::new());
+        let many: Vec<String> = (0..30).map(|n| n.to_string()).collect();
+        let last = "and 7 more lines; outrigger check shows all".to_owned();
+        assert_eq!(cut(many.clone()), [&many[..23], &[last]].concat());
+        assert_eq!(cut(many[..24].to_vec()), many[..24]);
     }
 }

@@ -22,6 +22,9 @@ impl Injector {
         review: &Review<'_>,
         namespace: Option<&NamespaceInfo>,
     ) -> Result<Answer, InternalError> {
+        if endpoint == Endpoint::Validate && self.passes_over(review) {
+            return Ok(Reply::allowed(Outcome::ADMITTED).answer(review.uid(), review.display_name()));
+        }
         let unlabelled = NamespaceInfo::default();
         let info = namespace.unwrap_or(&unlabelled);
         let pod = match review.pod() {
@@ -43,16 +46,19 @@ impl Injector {
         Ok(reply.answer(review.uid(), review.display_name()))
     }
 
+    /// A workload that is not looked at, or whose template an update leaves as it was: one that broke a rule before
+    /// stays editable (scaled, annotated, deleted).
+    fn passes_over(&self, review: &Review<'_>) -> bool {
+        let off = self.requirements().workload_action(review.namespace()).is_none();
+        review.template_path().is_some() && (off || review.keeps_template())
+    }
+
     fn judge(&self, review: &Review<'_>, subject: Subject<'_, '_>) -> Result<Reply, InternalError> {
         let old = match review.old_pod() {
             Ok(old) => old,
             Err(error) => return Ok(Reply::denied(Denial::Pod(error))),
         };
         if review.template_path().is_some() {
-            // A workload that broke a rule before stays editable: scaled, annotated, deleted.
-            if review.keeps_template() {
-                return Ok(Reply::allowed(Outcome::ADMITTED));
-            }
             return self.judge_workload(subject, old.as_deref());
         }
         let change = match &old {
@@ -60,13 +66,14 @@ impl Injector {
             Some(old) if review.is_pod_update() => Change::Update(old),
             _ => return Ok(Reply::allowed(SkipReason::NotAPodCreate.into())),
         };
-        Ok(match self.validate(subject, &change) {
-            Ok(violations) => judged(violations, self.requirements().action(subject.namespace)),
-            Err(errors) => Reply::denied(Denial::Settings(errors)),
-        })
+        Ok(judged(
+            self.validate(subject, &change),
+            self.requirements().action(subject.namespace),
+        ))
     }
 
-    /// A workload is stored before its pods are made, so its owner hears of a refusal here.
+    /// A workload is stored before its pods are made, so its owner hears of a refusal here. Where it is refused
+    /// itself, what was wrong before is only warned of, so that it stays editable.
     fn judge_workload(&self, subject: Subject<'_, '_>, old: Option<&PodView<'_>>) -> Result<Reply, InternalError> {
         let Some(action) = self.requirements().workload_action(subject.namespace) else {
             return Ok(Reply::allowed(Outcome::ADMITTED));
@@ -75,21 +82,43 @@ impl Injector {
             is_pod_create: true,
             ..subject
         };
-        Ok(judged(self.validate_template(subject, old)?, action))
+        let violations = self.validate_template(subject)?;
+        let before = match old {
+            Some(pod) if action == Action::Deny => self.validate_template(Subject { pod, ..subject })?,
+            _ => Vec::new(),
+        };
+        if violations.iter().all(|violation| before.contains(violation)) {
+            return Ok(reply(
+                violations,
+                if action == Action::Deny { Action::Warn } else { action },
+            ));
+        }
+        Ok(reply(violations, action))
     }
 }
 
+/// What the mutating webhook refuses is refused whatever the action is.
 fn judged(violations: Vec<Violation>, action: Action) -> Reply {
+    let refused = violations.iter().any(Violation::is_refusal);
+    reply(violations, if refused { Action::Deny } else { action })
+}
+
+fn reply(violations: Vec<Violation>, action: Action) -> Reply {
     if violations.is_empty() {
         return Reply::allowed(Outcome::ADMITTED);
     }
     let messages: Vec<String> = violations.iter().map(ToString::to_string).collect();
     match action {
-        Action::Deny => Reply::denied(Denial::Requirements(violations)),
-        Action::Warn => Reply {
-            warnings: messages,
-            ..Reply::allowed(Outcome::WARNED)
-        },
+        Action::Deny => Reply::denied(Denial::Violations(violations)),
+        Action::Warn => {
+            // All are named first, since an answer holds so many warnings only.
+            let keys: Vec<&str> = violations.iter().map(|violation| violation.key.as_str()).collect();
+            let summary = (keys.len() > 1).then(|| format!("{} rules are broken: {}", keys.len(), keys.join(", ")));
+            Reply {
+                warnings: summary.into_iter().chain(messages).collect(),
+                ..Reply::allowed(Outcome::WARNED)
+            }
+        }
         Action::Audit => {
             let audit = [("violations", messages.join("; "))].into();
             Reply {
