@@ -131,7 +131,7 @@ fn pods_are_found_as_the_webhooks_left_them() {
     let (code, after) = report(&mesh, &["audit-late"]);
     let bad = [
         row("Pod", "bare", "missing", 1, &["proxy-sidecar"]),
-        row("Pod", "unlabelled", "missing", 1, &["environment", "proxy-sidecar"]),
+        row("Pod", "unlabelled", "missing", 1, &["proxy-sidecar", "environment"]),
     ];
     assert_eq!((code, rows(&after)), (1, bad.to_vec()), "{after:#}");
     assert_eq!(audit(&mesh, &["-n", "audit-late", "--exit-zero"]).0, 0);
