@@ -194,9 +194,32 @@ fn lists_longer_than_a_page_are_read_to_their_end() {
     let pods = report["workloads"][0]["pods"].as_array().unwrap();
     let different: std::collections::BTreeSet<_> = pods.iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(different.len() as u64, PODS);
+    let screen = on_a_terminal(&mesh, "audit -n audit-many");
+    assert!(screen.contains("/503 pods"), "a bar while it reads: {screen:?}");
+    assert!(screen.contains("many"), "and then the table: {screen:?}");
     mesh.cluster
         .kubectl(&["delete", "namespace", "audit-many", "--wait=false"])
         .expect_success();
+}
+
+/// What the program writes where standard output and error are a terminal.
+fn on_a_terminal(mesh: &Mesh, arguments: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_outrigger");
+    let output = std::process::Command::new("script")
+        .args([
+            "--quiet",
+            "--return",
+            "--command",
+            &format!("{program} {arguments}"),
+            "/dev/null",
+        ])
+        .env_clear()
+        .env("KUBECONFIG", mesh.cluster.kubeconfig())
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("script of bsdutils can be run");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The controller makes a pod about every twentieth of a second.
