@@ -55,7 +55,7 @@ fn main() {
         group.finish();
     }
     let mut group = criterion.benchmark_group("3.4KB");
-    let bodies: Vec<Vec<u8>> = (0..1024).map(|n| review(15, &format!("shop-{n}"))).collect();
+    let bodies: Vec<Vec<u8>> = (0..4096).map(|n| review(15, &format!("shop-{n}"))).collect();
     let mut next = bodies.iter().cycle();
     // Each namespace is another rendering, and there are more than are kept.
     group.bench_function(BenchmarkId::from_parameter("admission-rendered-anew"), |b| {

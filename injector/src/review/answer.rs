@@ -131,6 +131,7 @@ fn with_patch(mut body: String, patch: Option<&str>) -> Vec<u8> {
     if let Some(patch) = patch {
         debug_assert!(body.ends_with(END), "the response is the last field of its envelope");
         body.truncate(body.len() - END.len());
+        body.reserve(patch.len().div_ceil(3) * 4 + 32);
         body.push_str(",\"patch\":\"");
         BASE64_STANDARD.encode_string(patch, &mut body);
         body.push('"');
