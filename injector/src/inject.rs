@@ -137,12 +137,6 @@ impl Injector {
         &self.policy
     }
 
-    /// The settings before any annotation.
-    #[must_use]
-    pub const fn base(&self) -> &Resolved {
-        &self.base
-    }
-
     /// Decides on a pod and makes its patch.
     ///
     /// # Errors
@@ -322,17 +316,6 @@ impl Injection {
             Verdict::Skip(reason) => (*reason).into(),
             Verdict::Deny(denial) => denial.into(),
         }
-    }
-}
-
-impl Resolved {
-    /// Where the value of the setting `key` came from.
-    #[must_use]
-    pub fn origin_of(&self, key: &str) -> Origin {
-        SETTINGS
-            .iter()
-            .position(|row| row.key == key)
-            .map_or(Origin::BuiltIn, |i| self.origins[i])
     }
 }
 

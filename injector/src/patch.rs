@@ -136,18 +136,6 @@ impl<'r> Patch<'r> {
         }
     }
 
-    /// The number of operations.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The patch as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {

@@ -224,6 +224,12 @@ impl Resolved {
         if errors.is_empty() { Ok(resolved) } else { Err(errors) }
     }
 
+    /// Where the value of the setting `key` came from.
+    #[must_use]
+    pub fn origin_of(&self, key: &str) -> Origin {
+        row_of(key).map_or(Origin::BuiltIn, |index| self.origins[index])
+    }
+
     fn annotation(&mut self, origin: Origin, key: &str, text: Result<&str, &str>, errors: &mut Vec<SettingError>) {
         if !key.starts_with(names::PREFIX) || key == names::INJECT || names::WRITTEN.contains(&key) {
             return;

@@ -6,7 +6,7 @@ use crate::names::PROXY_CONTAINER;
 use crate::pod::{ContainerView, PodView};
 
 /// Fields that a later version adds are passed over: its pods are injected for this one too.
-/// What was added to a pod, as `outrigger.mesh/status` holds it.
+/// What was added to a pod, as the annotation [`STATUS`](crate::names::STATUS) holds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {

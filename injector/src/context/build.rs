@@ -36,16 +36,17 @@ pub fn build(
     let mut warnings = without_effect(settings, tls.as_ref());
     let inbound = inbound::ports(pod, settings, tls.as_ref(), &mut warnings);
     let upstreams = outbound::upstreams(namespace, settings, tls.as_ref(), &mut warnings);
-    let (Ok(inbound), Ok(upstreams)) = (&inbound, &upstreams) else {
-        return Err([inbound.err(), upstreams.err()].into_iter().flatten().collect());
+    let (inbound, upstreams) = match (inbound, upstreams) {
+        (Ok(inbound), Ok(upstreams)) => (inbound, upstreams),
+        (inbound, upstreams) => return Err([inbound.err(), upstreams.err()].into_iter().flatten().collect()),
     };
     let context = RenderContext {
         pod: pod_context(namespace, pod),
         proxy: proxy(pod, settings),
-        redirect: redirect::context(pod, settings, inbound, upstreams, tls.as_ref(), &mut warnings),
+        redirect: redirect::context(pod, settings, &inbound, &upstreams, tls.as_ref(), &mut warnings),
         resolver: (!upstreams.is_empty()).then(|| resolver(settings)),
-        inbound: inbound.clone(),
-        upstreams: upstreams.clone(),
+        inbound,
+        upstreams,
         tls,
         listen: listen(settings),
     };

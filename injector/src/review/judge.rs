@@ -87,12 +87,8 @@ impl Injector {
             Some(pod) if action == Action::Deny => self.validate_template(Subject { pod, ..subject })?,
             _ => Vec::new(),
         };
-        if violations.iter().all(|violation| before.contains(violation)) {
-            return Ok(reply(
-                violations,
-                if action == Action::Deny { Action::Warn } else { action },
-            ));
-        }
+        let nothing_new = violations.iter().all(|violation| before.contains(violation));
+        let action = if nothing_new { Action::Warn } else { action };
         Ok(reply(violations, action))
     }
 }
