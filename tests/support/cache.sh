@@ -37,7 +37,7 @@ cached() {
   (
     # Two runs at a time build once: the second waits here and then finds the entry.
     flock 9
-    [[ -x "$entry/$result" ]] || fill "$entry" "$result" "$@"
+    [[ -s "$entry/$result" ]] || fill "$entry" "$result" "$@"
   ) 9>"$tools_cache/.$name.lock" >&2
   dirname "$entry/$result"
 }
@@ -53,7 +53,7 @@ fill() {
   trap "kill $! 2>/dev/null || true; rm -rf '$fresh'" EXIT
   # In a shell of its own: `set -e` holds inside it, and it must not hold the lock if it leaves something running.
   ("$@" "$fresh" 9>&-)
-  [[ -x "$fresh/$result" ]] || die "the build of ${entry##*/} did not make $result"
+  [[ -s "$fresh/$result" ]] || die "the build of ${entry##*/} did not make $result"
   chmod 755 "$fresh"
   mv -T "$fresh" "$entry"
   say "built ${entry##*/} in $((SECONDS - started)) s"

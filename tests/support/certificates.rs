@@ -38,7 +38,13 @@ impl Authority {
 
     /// A server certificate for 127.0.0.1 and localhost.
     pub(crate) fn server(&self, name: &str) -> Files {
-        let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()]).expect("valid names");
+        self.server_for(name, &["127.0.0.1", "localhost"])
+    }
+
+    /// A server certificate for these names and addresses.
+    pub(crate) fn server_for(&self, name: &str, addresses: &[&str]) -> Files {
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(addresses).expect("valid names");
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.issue(name, &params)

@@ -1,7 +1,8 @@
 //! A Kubernetes control plane of its own for a test: etcd, API server and controller manager on loopback.
 //!
-//! There is no node and no scheduler: pods are admitted and stored, and stay Pending. Admission plugins, RBAC and the
-//! controllers are those of a default cluster. Certificates are made for each cluster, the token keys too.
+//! There is no node and no scheduler: pods are admitted and stored, and stay Pending. `node.rs` has a whole cluster.
+//! Admission plugins, RBAC and the controllers are those of a default cluster. Certificates are made for each cluster, the
+//! token keys too.
 //!
 //! A webhook is called by URL, `https://127.0.0.1:<port>/…`, with the `caBundle` of whoever issued its certificate, which
 //! needs the subject alternative name IP:127.0.0.1; [`Authority`] can issue one.
@@ -11,31 +12,33 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
 
+#[allow(unused_imports, reason = "each suite uses its own part of the support modules")]
 pub(crate) use certificates::{Authority, Files};
+pub(crate) use control_plane::{Ports, Site};
 use ports::free_ports;
-use processes::Processes;
-use tools::tool;
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use processes::PATIENCE;
+use processes::{Processes, wait};
+pub(crate) use tools::{tool, tool_file};
 
 mod certificates;
+#[path = "cluster/control_plane.rs"]
+mod control_plane;
 mod ports;
 pub(crate) mod processes;
 mod tools;
 
-/// How long a start, or a controller's reaction, may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-
 /// A running control plane; dropping it ends the processes and removes their folder.
 pub(crate) struct Cluster {
     // Fields are dropped in this order: processes first.
-    processes: Processes,
+    site: Site,
     kubectl: PathBuf,
-    authority: Authority,
-    folder: TempDir,
+    /// The folder, where it is the cluster's own to remove.
+    _temporary: Option<TempDir>,
 }
 
 impl Cluster {
@@ -69,29 +72,59 @@ impl Cluster {
         }
     }
 
+    /// Starts a cluster at a site, which stays when the cluster is dropped.
+    ///
+    /// # Errors
+    /// With the end of each log when it does not start.
+    pub(crate) fn start_at(site: Site) -> Result<Self, String> {
+        let mut cluster = Self {
+            site,
+            kubectl: tool("KUBECTL"),
+            _temporary: None,
+        };
+        cluster.run()?;
+        Ok(cluster)
+    }
+
     /// The administrator's kubeconfig file.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.path("admin.kubeconfig")
+        self.site.kubeconfig("admin")
     }
 
     /// The cluster's certificate authority; suites may issue their webhook's certificate from it.
     pub(crate) fn authority(&self) -> &Authority {
-        &self.authority
+        &self.site.authority
     }
 
     /// The folder that holds everything of this cluster, logs included; removed at the end.
     pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.site.folder
     }
 
     /// The ids of etcd, API server and controller manager.
     pub(crate) fn process_ids(&self) -> Vec<u32> {
-        self.processes.ids()
+        self.site.processes.ids()
     }
 
     /// What the processes logged last, for the message of a failed assertion.
     pub(crate) fn log_tails(&self) -> String {
-        self.processes.log_tails()
+        self.site.processes.log_tails()
+    }
+
+    /// The processes, for whoever waits for something of the cluster and wants to hear when one has ended.
+    pub(crate) fn processes(&self) -> &Processes {
+        &self.site.processes
+    }
+
+    /// Kills the API server, starts it again with the same flags, and waits until it is ready.
+    pub(crate) fn restart_api_server(&self) {
+        self.site.processes.restart("kube-apiserver");
+        self.wait_until_ready().unwrap_or_else(|failure| panic!("{failure}"));
+    }
+
+    /// A kubeconfig file for a user of the cluster, such as a program of its node.
+    pub(crate) fn kubeconfig_for(&self, name: &str, user: &str, group: Option<&str>) -> PathBuf {
+        self.site.write_kubeconfig(name, user, group)
     }
 
     /// A client configuration for the administrator.
@@ -114,28 +147,19 @@ impl Cluster {
 
     /// Runs kubectl as the administrator with a text on its standard input: `["apply", "-f", "-"]`.
     pub(crate) fn kubectl_reading(&self, input: &str, arguments: &[&str]) -> Answer {
-        let mut command = Command::new(&self.kubectl);
+        self.run_as_administrator(&self.kubectl, input, arguments)
+    }
+
+    /// Runs a program that reads KUBECONFIG as the administrator, with a text on its standard input.
+    pub(crate) fn run_as_administrator(&self, program: &Path, input: &str, arguments: &[&str]) -> Answer {
+        let mut command = Command::new(program);
         command
             .env_clear()
             .env("HOME", self.folder())
             .env("PATH", "/usr/bin:/bin") // kubectl diff runs diff
             .env("KUBECONFIG", self.kubeconfig())
             .args(arguments);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("kubectl is a program");
-        let mut stdin = child.stdin.take().expect("piped");
-        // kubectl may end without reading; then its answer says why.
-        let _ = stdin.write_all(input.as_bytes());
-        drop(stdin);
-        let output = child.wait_with_output().expect("kubectl can be waited for");
-        Answer {
-            success: output.status.success(),
-            output: String::from_utf8_lossy(&output.stdout).into_owned(),
-            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        Answer::of(command, input)
     }
 
     /// Creates a namespace and waits until pods can be created in it: until its default service account is there.
@@ -157,109 +181,32 @@ impl Cluster {
     }
 
     fn try_start() -> Result<Self, String> {
+        // Cargo names the folder for tests; an example, which has none, starts a whole node only.
+        let parent = option_env!("CARGO_TARGET_TMPDIR").expect("only tests start a cluster on loopback");
         let folder = tempfile::Builder::new()
             .prefix("cluster-")
-            .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+            .tempdir_in(parent)
             .expect("the build folder is writable");
-        let mut cluster = Self {
-            processes: Processes::new(folder.path()),
-            kubectl: tool("KUBECTL"),
-            authority: Authority::new(folder.path()),
-            folder,
-        };
-        cluster.run(free_ports())?;
+        let site = Site::loopback(folder.path(), free_ports());
+        let mut cluster = Self::start_at(site)?;
+        cluster._temporary = Some(folder);
         Ok(cluster)
     }
 
-    fn run(&mut self, [etcd, etcd_peers, api]: [u16; 3]) -> Result<(), String> {
-        let token_keys = self.authority.token_keys();
-        self.write_kubeconfig("admin", &self.authority.client("admin", Some("system:masters")), api);
-        let controllers = self.authority.client("system:kube-controller-manager", None);
-        self.write_kubeconfig("controllers", &controllers, api);
-
-        self.processes
-            .start("etcd", &tool("ETCD"), &self.etcd_flags(etcd, etcd_peers));
-        self.processes.start(
-            "kube-apiserver",
-            &tool("KUBE_APISERVER"),
-            &self.api_server_flags(api, etcd, &token_keys),
-        );
-        self.wait("the API server is ready", |cluster| {
-            cluster.kubectl(&["get", "--raw", "/readyz"]).success
-        })?;
-        let flags = self.controller_manager_flags(&token_keys);
-        self.processes
-            .start("kube-controller-manager", &tool("KUBE_CONTROLLER_MANAGER"), &flags);
+    fn run(&mut self) -> Result<(), String> {
+        let token_keys = self.site.authority.token_keys();
+        self.site.write_kubeconfig("admin", "admin", Some("system:masters"));
+        self.site.start_etcd();
+        self.site.start_api_server(&token_keys);
+        self.wait_until_ready()?;
+        self.site.start_controller_manager(&token_keys);
         self.wait_for_service_account("default")
     }
 
-    fn etcd_flags(&self, clients: u16, peers: u16) -> Vec<String> {
-        vec![
-            format!("--data-dir={}", self.path("etcd").display()),
-            format!("--listen-client-urls=http://127.0.0.1:{clients}"),
-            format!("--advertise-client-urls=http://127.0.0.1:{clients}"),
-            format!("--listen-peer-urls=http://127.0.0.1:{peers}"),
-            format!("--initial-advertise-peer-urls=http://127.0.0.1:{peers}"),
-            format!("--initial-cluster=default=http://127.0.0.1:{peers}"),
-            "--log-level=warn".to_owned(),
-            // Nothing of it must survive a crash.
-            "--unsafe-no-fsync".to_owned(),
-        ]
-    }
-
-    fn api_server_flags(&self, port: u16, etcd: u16, token_keys: &Files) -> Vec<String> {
-        let serving = self.authority.server("kube-apiserver");
-        vec![
-            format!("--etcd-servers=http://127.0.0.1:{etcd}"),
-            format!("--secure-port={port}"),
-            "--bind-address=127.0.0.1".to_owned(),
-            // The endpoints of the Service `kubernetes` may not be loopback addresses; nobody here needs them.
-            "--advertise-address=127.0.0.1".to_owned(),
-            "--endpoint-reconciler-type=none".to_owned(),
-            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-            format!("--tls-cert-file={}", serving.certificate.display()),
-            format!("--tls-private-key-file={}", serving.key.display()),
-            format!("--client-ca-file={}", self.authority.certificate.display()),
-            "--authorization-mode=Node,RBAC".to_owned(),
-            "--enable-admission-plugins=NodeRestriction".to_owned(),
-            "--allow-privileged=true".to_owned(),
-            "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
-            format!("--service-account-key-file={}", token_keys.certificate.display()),
-            format!("--service-account-signing-key-file={}", token_keys.key.display()),
-        ]
-    }
-
-    fn controller_manager_flags(&self, token_keys: &Files) -> Vec<String> {
-        vec![
-            format!("--kubeconfig={}", self.path("controllers.kubeconfig").display()),
-            format!("--root-ca-file={}", self.authority.certificate.display()),
-            format!("--service-account-private-key-file={}", token_keys.key.display()),
-            "--use-service-account-credentials=true".to_owned(),
-            "--leader-elect=false".to_owned(),
-            // No port of its own.
-            "--secure-port=0".to_owned(),
-        ]
-    }
-
-    fn write_kubeconfig(&self, name: &str, user: &Files, port: u16) {
-        let kubeconfig = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}],
-            "clusters": [{"name": "test", "cluster": {
-                "server": format!("https://127.0.0.1:{port}"),
-                "certificate-authority": self.authority.certificate,
-            }}],
-            "users": [{"name": name, "user": {"client-certificate": user.certificate, "client-key": user.key}}],
-        });
-        let path = self.path(&format!("{name}.kubeconfig"));
-        std::fs::write(&path, kubeconfig.to_string())
-            .unwrap_or_else(|e| panic!("cannot write {}: {e}", path.display()));
-    }
-
-    fn path(&self, file: &str) -> PathBuf {
-        self.folder().join(file)
+    fn wait_until_ready(&self) -> Result<(), String> {
+        self.wait("the API server is ready", |cluster| {
+            cluster.kubectl(&["get", "--raw", "/readyz"]).success
+        })
     }
 
     fn wait_for_service_account(&self, namespace: &str) -> Result<(), String> {
@@ -275,27 +222,12 @@ impl Cluster {
         })
     }
 
-    /// Waits until a condition holds; an ended process or too long a time is a failure that shows the logs.
     fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) -> Result<(), String> {
-        let started = Instant::now();
-        while !holds(self) {
-            if let Some(ended) = self.processes.ended() {
-                return Err(format!("waiting until {what}: {ended}{}", self.log_tails()));
-            }
-            if started.elapsed() > PATIENCE {
-                return Err(format!(
-                    "{}s were not enough until {what}{}",
-                    PATIENCE.as_secs(),
-                    self.log_tails()
-                ));
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        Ok(())
+        wait(&[&self.site.processes], what, || holds(self))
     }
 }
 
-/// What kubectl answered.
+/// What kubectl, or another program, answered.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// Whether it exited with 0.
@@ -307,23 +239,44 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Runs a command with a text on its standard input.
+    pub(crate) fn of(mut command: Command, input: &str) -> Self {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("cannot start {}: {e}", command.get_program().display()));
+        let mut stdin = child.stdin.take().expect("piped");
+        // It may end without reading; then its answer says why.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        let output = child.wait_with_output().expect("a child can be waited for");
+        Self {
+            success: output.status.success(),
+            output: String::from_utf8_lossy(&output.stdout).into_owned(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
     /// The output of a success.
     ///
     /// # Panics
-    /// With what kubectl said when it failed.
+    /// With what the program said when it failed.
     pub(crate) fn expect_success(self) -> String {
-        assert!(self.success, "kubectl failed: {}{}", self.output, self.errors);
+        assert!(self.success, "the command failed: {}{}", self.output, self.errors);
         self.output
     }
 
     /// The message of a failure.
     ///
     /// # Panics
-    /// When kubectl succeeded.
+    /// When the program succeeded.
     pub(crate) fn expect_failure(self) -> String {
         assert!(
             !self.success,
-            "kubectl should have failed but said: {}{}",
+            "the command should have failed but said: {}{}",
             self.output, self.errors
         );
         self.errors

@@ -3,31 +3,44 @@
 //! Dropping [`Processes`] kills them, also when the test panics. When the whole test process is killed, the kernel kills
 //! them: `setpriv --pdeathsig` asks for that. The signal comes when the *thread* that started the child ends, so one
 //! thread does nothing but start children and lives as long as they do; a test's own thread would end too early.
+//! [`Processes::through`] starts them otherwise, such as in other namespaces.
 #![allow(dead_code, reason = "each suite uses its own part of the support modules")]
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a start, or a controller's reaction, may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Running programs, each with a log file, killed in the reverse order of their start.
 pub(crate) struct Processes {
     running: Vec<Process>,
     starter: Option<Starter>,
     logs: PathBuf,
+    through: Vec<OsString>,
 }
 
 impl Processes {
     /// No process yet; their logs will be `<name>.log` in the folder.
     pub(crate) fn new(logs: &Path) -> Self {
+        Self::through(logs, ends_with_its_parent())
+    }
+
+    /// The same, with a command that starts each program: program and arguments are put after it.
+    pub(crate) fn through(logs: &Path, command: Vec<OsString>) -> Self {
         Self {
             running: Vec::new(),
             starter: Some(Starter::new()),
             logs: logs.to_owned(),
+            through: command,
         }
     }
 
@@ -37,20 +50,29 @@ impl Processes {
     /// When the program or the log file cannot be started or made.
     pub(crate) fn start(&mut self, name: &'static str, program: &Path, arguments: &[String]) {
         let log = self.log(name);
-        let output = File::create(&log).unwrap_or_else(|e| panic!("cannot make {}: {e}", log.display()));
-        let errors = output.try_clone().expect("an open file can be cloned");
-        let mut command = Command::new("/usr/bin/setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments);
-        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let starter = self.starter.as_ref().expect("the starter lives until the drop");
-        let child = starter
-            .spawn(command)
-            .unwrap_or_else(|e| panic!("cannot start {name} with setpriv: {e}"));
-        self.running.push(Process {
-            name,
-            child: Mutex::new(child),
-        });
+        File::create(&log).unwrap_or_else(|e| panic!("cannot make {}: {e}", log.display()));
+        let mut arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        arguments.insert(0, program.into());
+        let child = Mutex::new(self.spawn(name, &arguments));
+        self.running.push(Process { name, arguments, child });
+    }
+
+    /// Kills a process and starts it again as it was started, with the same log.
+    ///
+    /// # Panics
+    /// When no process of that name was started, or it cannot be started again.
+    pub(crate) fn restart(&self, name: &str) {
+        let process = self
+            .running
+            .iter()
+            .find(|process| process.name == name)
+            .unwrap_or_else(|| panic!("no process {name} was started"));
+        let mut child = process.child();
+        // Where a command stands between, the program is its child, and must be gone before it is started again.
+        children(child.id()).into_iter().for_each(kill);
+        let _ = child.kill();
+        let _ = child.wait();
+        *child = self.spawn(process.name, &process.arguments);
     }
 
     /// The name of a process that has ended, with its exit status.
@@ -86,6 +108,24 @@ impl Processes {
     pub(crate) fn ids(&self) -> Vec<u32> {
         self.running.iter().map(|process| process.child().id()).collect()
     }
+
+    fn spawn(&self, name: &str, arguments: &[OsString]) -> Child {
+        let log = self.log(name);
+        let output = OpenOptions::new()
+            .append(true)
+            .open(&log)
+            .unwrap_or_else(|e| panic!("cannot open {}: {e}", log.display()));
+        let errors = output.try_clone().expect("an open file can be cloned");
+        let mut words = self.through.iter().chain(arguments);
+        let mut command = Command::new(words.next().expect("a program at least"));
+        command.args(words);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let starter = self.starter.as_ref().expect("the starter lives until the drop");
+        starter
+            .spawn(command)
+            .unwrap_or_else(|e| panic!("cannot start {name} through {:?}: {e}", self.through))
+    }
 }
 
 impl Drop for Processes {
@@ -100,8 +140,52 @@ impl Drop for Processes {
     }
 }
 
+/// Waits until a condition holds; an ended process or too long a time is a failure that shows the logs.
+pub(crate) fn wait(groups: &[&Processes], what: &str, mut holds: impl FnMut() -> bool) -> Result<(), String> {
+    let tails = || groups.iter().map(|group| group.log_tails()).collect::<String>();
+    let started = Instant::now();
+    while !holds() {
+        if let Some(ended) = groups.iter().find_map(|group| group.ended()) {
+            return Err(format!("waiting until {what}: {ended}{}", tails()));
+        }
+        if started.elapsed() > PATIENCE {
+            return Err(format!(
+                "{}s were not enough until {what}{}",
+                PATIENCE.as_secs(),
+                tails()
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
+}
+
+/// The command that has the kernel kill a program when whoever starts it ends.
+pub(crate) fn ends_with_its_parent() -> Vec<OsString> {
+    ["/usr/bin/setpriv", "--pdeathsig", "KILL", "--"]
+        .map(OsString::from)
+        .into()
+}
+
+/// The children that a process has at this moment.
+pub(crate) fn children(id: u32) -> Vec<u32> {
+    let listed = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    listed
+        .split_ascii_whitespace()
+        .filter_map(|child| child.parse().ok())
+        .collect()
+}
+
+/// Kills a process, whoever started it; it may have ended already.
+pub(crate) fn kill(id: u32) {
+    let output = Command::new("kill").args(["-KILL", &id.to_string()]).output();
+    output.expect("kill is a program");
+}
+
 struct Process {
     name: &'static str,
+    /// The program and its arguments.
+    arguments: Vec<OsString>,
     child: Mutex<Child>,
 }
 

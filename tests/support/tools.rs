@@ -8,17 +8,35 @@ use std::path::PathBuf;
 /// # Panics
 /// When the variable is missing or names no file: a suite that cannot run has failed.
 pub(crate) fn tool(variable: &str) -> PathBuf {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the one place where a test reads its environment"
-    )]
-    let value = std::env::var_os(variable)
-        .unwrap_or_else(|| panic!("{variable} is not set: run this suite with make, see tests/README.md"));
-    let path = PathBuf::from(value);
+    let path = named_by(variable);
     assert!(
         path.is_file(),
         "{variable} names {}, which is no file: run `make tools`",
         path.display()
     );
     path
+}
+
+/// The file that an environment variable's folder holds, such as an image of `TEST_IMAGES`.
+///
+/// # Panics
+/// When the variable is missing or there is no such file.
+pub(crate) fn tool_file(variable: &str, file: &str) -> PathBuf {
+    let path = named_by(variable).join(file);
+    assert!(
+        path.is_file(),
+        "there is no {}, where {variable} promises it: run `make tools`",
+        path.display()
+    );
+    path
+}
+
+fn named_by(variable: &str) -> PathBuf {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place where a test reads its environment"
+    )]
+    let value = std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set: run this suite with make, see tests/README.md"));
+    PathBuf::from(value)
 }
