@@ -7,6 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod audit;
 mod check;
+mod cluster;
 mod docs;
 mod explain;
 mod inject;
@@ -17,6 +18,7 @@ mod requirements;
 mod review;
 mod serve;
 mod templates;
+mod verify;
 
 pub use input::load_injector;
 
@@ -47,6 +49,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Say which pods of a cluster carry the proxy, lack it, or break a rule.
     Audit(audit::AuditArgs),
+    /// Ask a cluster whether the webhooks work.
+    Verify(verify::VerifyArgs),
     /// Say for each workload what would be done, and where each setting came from.
     Explain(explain::ExplainArgs),
     /// Answer one AdmissionReview: from standard input to standard output.
@@ -100,6 +104,7 @@ pub fn run() -> anyhow::Result<Status> {
         Command::Uninject(args) => inject::run_reverse(&args),
         Command::Check(args) => check::run(&args),
         Command::Audit(args) => audit::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Review(args) => review::run(&args),
         Command::Templates(args) => templates::run(&args),

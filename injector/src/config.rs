@@ -4,6 +4,7 @@
 //! of [`VARIABLES`], which is also where the reference page and the check for unknown variables
 //! come from. Every error is found before any is reported.
 
+mod certificate;
 mod error;
 mod parse;
 mod unknown;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 
 use crate::names::ENV_PREFIX;
 
+pub use self::certificate::{CertificateFiles, CertificateSource, Lifetimes, Managed};
 pub use self::error::{ConfigError, ConfigErrors};
 use self::parse::Kind;
 
@@ -49,9 +51,25 @@ variables! {
     ADMIN_LISTEN = "OUTRIGGER_ADMIN_LISTEN", Some("[::]:8080"),
         "Address of `/livez`, `/readyz` and `/metrics` (plain HTTP).";
     CERT_FILE = "OUTRIGGER_CERT_FILE", None,
-        "PEM file with the serving certificate and its chain; needed by `serve`.";
+        "PEM file with the serving certificate and its chain; `serve` needs it or `OUTRIGGER_CERT_SECRET`.";
     KEY_FILE = "OUTRIGGER_KEY_FILE", None,
-        "PEM file with the private key of the serving certificate; needed by `serve`.";
+        "PEM file with the private key of the serving certificate.";
+    CERT_SECRET = "OUTRIGGER_CERT_SECRET", None,
+        "Secret in the release namespace in which the server itself keeps its authority and serving certificate, in place of files.";
+    CERT_NAMES = "OUTRIGGER_CERT_NAMES", None,
+        "DNS names and IP addresses in that certificate, separated by commas; by default `outrigger.<release namespace>.svc`, and the same with `.cluster.local`.";
+    WEBHOOK_CONFIGURATION = "OUTRIGGER_WEBHOOK_CONFIGURATION", Some("outrigger"),
+        "Name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration whose `caBundle` the server keeps.";
+    LEASE = "OUTRIGGER_LEASE", Some("outrigger-leader"),
+        "Lease in the release namespace by which the replicas agree on the one that renews.";
+    POD_NAME = "OUTRIGGER_POD_NAME", None,
+        "Name of this replica in the Lease, its pod's name; by default a random one.";
+    CERT_LIFETIME = "OUTRIGGER_CERT_LIFETIME", Some("2160h"),
+        "Lifetime of the serving certificate, which is renewed at two thirds of it.";
+    CA_LIFETIME = "OUTRIGGER_CA_LIFETIME", Some("43800h"),
+        "Lifetime of the authority, which is replaced at two thirds of it.";
+    CA_OVERLAP = "OUTRIGGER_CA_OVERLAP", Some("5m"),
+        "How long a new authority is trusted before a certificate of it is served, and the old one afterwards.";
     RELOAD_INTERVAL = "OUTRIGGER_RELOAD_INTERVAL", Some("10s"),
         "How often the certificate, its key and the requirements file are read again.";
     LOG = "OUTRIGGER_LOG", Some("info,actix_server=warn"),
@@ -100,8 +118,8 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// Address of health checks and metrics.
     pub admin_listen: SocketAddr,
-    /// The serving certificate; `serve` refuses to start without.
-    pub certificate: Option<CertificateFiles>,
+    /// Where the serving certificate comes from; `serve` refuses to start without.
+    pub certificate: Option<CertificateSource>,
     /// How often the certificate is read again.
     pub reload_interval: Duration,
     /// What is logged, and how.
@@ -120,15 +138,6 @@ pub struct ServerConfig {
     pub max_in_flight_bytes: usize,
     /// Kubeconfig for running outside a cluster.
     pub kubeconfig: Option<PathBuf>,
-}
-
-/// Where the serving certificate and its key are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateFiles {
-    /// PEM certificates, the server's own first.
-    pub certificate: PathBuf,
-    /// PEM private key.
-    pub key: PathBuf,
 }
 
 /// What is logged, and how.
@@ -217,6 +226,14 @@ struct Raw {
     admin_listen: Option<String>,
     cert_file: Option<String>,
     key_file: Option<String>,
+    cert_secret: Option<String>,
+    cert_names: Option<String>,
+    webhook_configuration: Option<String>,
+    lease: Option<String>,
+    pod_name: Option<String>,
+    cert_lifetime: Option<String>,
+    ca_lifetime: Option<String>,
+    ca_overlap: Option<String>,
     reload_interval: Option<String>,
     log: Option<String>,
     log_format: Option<String>,
@@ -248,7 +265,19 @@ impl Reader {
         let requirements_file = self.optional(REQUIREMENTS_FILE, raw.requirements_file, parse::FILE);
         let listen = self.required(LISTEN, raw.listen, parse::ADDRESS);
         let admin_listen = self.required(ADMIN_LISTEN, raw.admin_listen, parse::ADDRESS);
-        let certificate = self.certificate(raw.cert_file, raw.key_file);
+        let files = self.certificate_files(raw.cert_file, raw.key_file);
+        let managed = self.managed(certificate::Raw {
+            secret: raw.cert_secret,
+            names: raw.cert_names,
+            webhook_configuration: raw.webhook_configuration,
+            lease: raw.lease,
+            pod_name: raw.pod_name,
+            certificate_lifetime: raw.cert_lifetime,
+            authority_lifetime: raw.ca_lifetime,
+            overlap: raw.ca_overlap,
+            namespace: release_namespace.clone(),
+        });
+        let certificate = self.certificate(files, managed);
         let reload = self.required(RELOAD_INTERVAL, raw.reload_interval, parse::INTERVAL);
         let filter = self.required(LOG, raw.log, parse::TEXT);
         let format = self.required(LOG_FORMAT, raw.log_format, parse::LOG_FORMAT);
@@ -286,21 +315,6 @@ impl Reader {
             setting_defaults,
         };
         Some(Config { server, injection })
-    }
-
-    fn certificate(&mut self, certificate: Option<String>, key: Option<String>) -> Option<Option<CertificateFiles>> {
-        let certificate = self.optional(CERT_FILE, certificate, parse::FILE)?;
-        let key = self.optional(KEY_FILE, key, parse::FILE)?;
-        let (set, missing) = match (certificate, key) {
-            (Some(certificate), Some(key)) => {
-                return Some(Some(CertificateFiles { certificate, key }));
-            }
-            (None, None) => return Some(None),
-            (Some(_), None) => (CERT_FILE.name, KEY_FILE.name),
-            (None, Some(_)) => (KEY_FILE.name, CERT_FILE.name),
-        };
-        self.errors.push(ConfigError::HalfCertificate { set, missing });
-        None
     }
 
     fn limits(&mut self, body: Option<String>, in_flight: Option<String>) -> Option<(usize, usize)> {

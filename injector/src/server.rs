@@ -17,11 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::state::State;
-use crate::config::{CertificateFiles, ServerConfig};
+use crate::config::{CertificateFiles, CertificateSource, ServerConfig};
 use crate::error::{InternalError, Outcome};
 use crate::inject::Injector;
 use crate::metrics::Metrics;
@@ -82,7 +83,7 @@ impl std::fmt::Debug for Parts {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Nothing to serve HTTPS with.
-    #[error("no serving certificate: set OUTRIGGER_CERT_FILE and OUTRIGGER_KEY_FILE")]
+    #[error("no serving certificate: set OUTRIGGER_CERT_SECRET, or OUTRIGGER_CERT_FILE and OUTRIGGER_KEY_FILE")]
     NoCertificate,
     /// The certificate cannot be served.
     #[error(transparent)]
@@ -125,6 +126,7 @@ pub struct Server {
     addresses: Addresses,
     drain_delay: Duration,
     background: JoinSet<&'static str>,
+    stopping: watch::Sender<bool>,
 }
 
 impl std::fmt::Debug for Server {
@@ -185,46 +187,65 @@ pub fn new_metrics() -> Arc<Metrics> {
     Arc::new(Metrics::new(&outcomes.chain(failures).collect::<Vec<_>>()))
 }
 
-fn certificate(config: &ServerConfig) -> Result<&CertificateFiles, ServeError> {
+fn certificate(config: &ServerConfig) -> Result<&CertificateSource, ServeError> {
     config.certificate.as_ref().ok_or(ServeError::NoCertificate)
 }
 
 impl Server {
-    /// Loads the certificate, listens on both addresses and starts the workers.
+    /// Loads the certificate if it is in files, listens on both addresses and starts the workers.
+    /// A certificate that the server keeps itself is served once it is handed to
+    /// [`Server::certificates`].
     ///
     /// Must be called within a tokio runtime.
     ///
     /// # Errors
     /// When the certificate cannot be served or an address not be listened on.
     pub fn bind(config: &ServerConfig, parts: Parts) -> Result<Self, ServeError> {
-        let files = certificate(config)?;
-        let pair = Pair::load(files)?;
-        pair.warn_unless_valid();
-        crate::tls::warm_up().map_err(|_| ServeError::Randomness)?;
+        let certificates = Arc::new(Certificates::default());
         let metrics = Arc::clone(&parts.metrics);
-        metrics.certificate_not_after.set(pair.not_after);
-        let certificates = Arc::new(Certificates::new(&pair));
-        let state = Arc::new(State::new(config, parts));
-        let (admission, admission_address) = listen::admission(config, &state, Arc::clone(&certificates))?;
+        let reloader = match certificate(config)? {
+            CertificateSource::Files(files) => Some(load(files, &certificates, &metrics)?),
+            CertificateSource::Managed(_) => None,
+        };
+        crate::tls::warm_up().map_err(|_| ServeError::Randomness)?;
+        let mut server = Self::listen(config, parts, Arc::clone(&certificates))?;
+        if let Some(reloader) = reloader {
+            let reload = reloader.run(config.reload_interval, certificates, metrics);
+            server.supervise("the certificate reload", reload);
+        }
+        Ok(server)
+    }
+
+    fn listen(config: &ServerConfig, parts: Parts, certificates: Arc<Certificates>) -> Result<Self, ServeError> {
+        let state = Arc::new(State::new(config, parts, Arc::clone(&certificates)));
+        let (admission, admission_address) = listen::admission(config, &state, certificates)?;
         let (admin, admin_address) = listen::admin(config, &state)?;
         let addresses = Addresses {
             admission: admission_address,
             admin: admin_address,
         };
         tracing::info!(admission = %addresses.admission, admin = %addresses.admin, "listening");
-        let drain_delay = config.drain_delay;
-        let mut server = Self {
+        Ok(Self {
             state,
             admission,
             admin,
             addresses,
-            drain_delay,
+            drain_delay: config.drain_delay,
             background: JoinSet::new(),
-        };
-        let reloader = Reloader::new(files.clone(), &pair);
-        let reload = reloader.run(config.reload_interval, certificates, metrics);
-        server.supervise("the certificate reload", reload);
-        Ok(server)
+            stopping: watch::Sender::new(false),
+        })
+    }
+
+    /// What is served at handshakes.
+    #[must_use]
+    pub fn certificates(&self) -> Arc<Certificates> {
+        Arc::clone(&self.state.certificates)
+    }
+
+    /// Becomes true when the server begins to drain.
+    #[must_use]
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
     }
 
     /// Where the server listens.
@@ -257,6 +278,7 @@ impl Server {
             addresses: _,
             drain_delay,
             mut background,
+            stopping,
         } = self;
         let handles = [admission.handle(), admin.handle()];
         let (mut admission, mut admin) = (tokio::spawn(admission), tokio::spawn(admin));
@@ -267,6 +289,7 @@ impl Server {
             Some(ended) = background.join_next() => Err(ended_task(ended)),
         };
         // From here on parts are meant to end.
+        stopping.send_replace(true);
         if stopped.is_ok() {
             drain(&state, drain_delay).await;
         }
@@ -276,6 +299,15 @@ impl Server {
         tracing::info!("stopped");
         stopped
     }
+}
+
+/// Serves what the files hold, and starts to follow them.
+fn load(files: &CertificateFiles, certificates: &Certificates, metrics: &Metrics) -> Result<Reloader, TlsError> {
+    let pair = Pair::load(files)?;
+    pair.warn_unless_valid();
+    certificates.swap(&pair);
+    metrics.certificate_not_after.set(pair.not_after);
+    Ok(Reloader::new(files.clone(), &pair))
 }
 
 async fn drain(state: &State, delay: Duration) {

@@ -1,7 +1,8 @@
-//! The serving certificate: loaded from two PEM files, checked, and swapped while running.
+//! The serving certificate: read from PEM, checked, and swapped while running.
 //!
-//! The files are read again on an interval. File notifications are of no use here: the kubelet
-//! swaps a symbolic link above the mounted Secret, and watches on the files miss that.
+//! Files are read again on an interval. File notifications are of no use here: the kubelet swaps a
+//! symbolic link above the mounted Secret, and watches on the files miss that. What the server keeps
+//! itself comes from [`crate::certificates`].
 
 mod reload;
 
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -36,35 +37,53 @@ pub enum TlsError {
         /// What the system said.
         source: io::Error,
     },
-    /// A file is not PEM, or what it holds cannot be used.
-    #[error("the {what} file {} cannot be used: {reason}", .path.display())]
+    /// A text is not PEM, or what it holds cannot be used.
+    #[error("the {what} {place} cannot be used: {reason}")]
     Unusable {
         /// "certificate" or "key".
         what: &'static str,
-        /// The file.
-        path: PathBuf,
+        /// Where the text is.
+        place: Place,
         /// What is wrong with it.
         reason: String,
     },
-    /// The file holds none of what it is for.
-    #[error("the {what} file {} holds no PEM block with a {what}; are the two files swapped?", .path.display())]
+    /// A text holds none of what it is for.
+    #[error("the {what} {place} holds no PEM block with a {what}; are certificate and key swapped?")]
     Empty {
         /// "certificate" or "key".
         what: &'static str,
-        /// The file.
-        path: PathBuf,
+        /// Where the text is.
+        place: Place,
     },
-    /// The files do not belong together.
+    /// Certificate and key do not belong together.
     #[error(
-        "the key in {} is not the one of the certificate in {}: write both files from the same Secret",
-        .key.display(), .certificate.display()
+        "the key in {} is not the one of the certificate in {}: write both from the same source",
+        .0.key, .0.certificate
     )]
-    Mismatch {
-        /// The certificate's file.
-        certificate: PathBuf,
-        /// The key's file.
-        key: PathBuf,
+    Mismatch(Places),
+}
+
+/// Where a PEM text is, for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A file.
+    File(PathBuf),
+    /// An entry of a Secret.
+    Entry {
+        /// The Secret's name.
+        secret: String,
+        /// The entry's key.
+        key: &'static str,
     },
+}
+
+/// Where a certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The certificate and its chain.
+    pub certificate: Place,
+    /// Its key.
+    pub key: Place,
 }
 
 /// A certificate chain with its key, checked to belong together.
@@ -79,9 +98,31 @@ pub struct Pair {
     pub not_after: i64,
 }
 
-/// The certificate now served: what rustls asks at each handshake.
-#[derive(Debug)]
-pub struct Certificates(ArcSwap<CertifiedKey>);
+/// The certificate now served: what rustls asks at each handshake. Without one, handshakes fail.
+#[derive(Debug, Default)]
+pub struct Certificates {
+    served: ArcSwapOption<CertifiedKey>,
+    /// Why the last pair that was offered is not served.
+    refused: ArcSwapOption<String>,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Entry { secret, key } => write!(f, "entry {key} of the Secret {secret}"),
+        }
+    }
+}
+
+impl From<&CertificateFiles> for Places {
+    fn from(files: &CertificateFiles) -> Self {
+        Self {
+            certificate: Place::File(files.certificate.clone()),
+            key: Place::File(files.key.clone()),
+        }
+    }
+}
 
 impl Pair {
     /// Reads and checks both files.
@@ -91,15 +132,19 @@ impl Pair {
     /// make it newer, and the caller's own check gives the better message.
     pub fn load(files: &CertificateFiles) -> Result<Self, TlsError> {
         let certificate = read("certificate", &files.certificate)?;
-        Self::parse(files, &certificate, &read("key", &files.key)?)
+        Self::parse(&files.into(), &certificate, &read("key", &files.key)?)
     }
 
-    fn parse(files: &CertificateFiles, certificate_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
-        let chain = parse_chain(&files.certificate, certificate_pem)?;
-        let key = parse_key(&files.key, key_pem)?;
+    /// Checks a PEM chain and its PEM key.
+    ///
+    /// # Errors
+    /// Says which of the two `places` is wrong, and why.
+    pub fn parse(places: &Places, certificate_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
+        let chain = parse_chain(&places.certificate, certificate_pem)?;
+        let key = parse_key(&places.key, key_pem)?;
         let leaf = chain.first().expect("an empty chain is an error above");
-        let (not_before, not_after) = validity(&files.certificate, leaf)?;
-        let certified = certify(files, chain, key)?;
+        let (not_before, not_after) = validity(&places.certificate, leaf)?;
+        let certified = certify(places, chain, key)?;
         let digest = digest(certificate_pem, key_pem);
         Ok(Self {
             certified: Arc::new(certified),
@@ -124,21 +169,35 @@ impl Pair {
 }
 
 impl Certificates {
-    /// Starts serving this pair.
-    #[must_use]
-    pub fn new(pair: &Pair) -> Self {
-        Self(ArcSwap::new(Arc::clone(&pair.certified)))
-    }
-
     /// Serves this pair at every handshake from now on; connections that exist go on undisturbed.
     pub fn swap(&self, pair: &Pair) {
-        self.0.store(Arc::clone(&pair.certified));
+        self.served.store(Some(Arc::clone(&pair.certified)));
+        self.refused.store(None);
+    }
+
+    /// Remembers why a pair was not taken, for readiness; what is served stays.
+    pub fn refuse(&self, reason: String) {
+        self.refused.store(Some(Arc::new(reason)));
+    }
+
+    /// Whether there is a pair to serve.
+    ///
+    /// # Errors
+    /// Says why there is none, as far as it is known.
+    pub fn check(&self) -> Result<(), String> {
+        if self.served.load().is_some() {
+            return Ok(());
+        }
+        let refused = self.refused.load();
+        Err(refused
+            .as_ref()
+            .map_or_else(|| "none yet".to_owned(), |reason| reason.to_string()))
     }
 }
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.load_full())
+        self.served.load_full()
     }
 }
 
@@ -193,39 +252,39 @@ fn digest(certificate_pem: &[u8], key_pem: &[u8]) -> Digested {
         .into()
 }
 
-fn unusable(what: &'static str, path: &Path, reason: &impl ToString) -> TlsError {
+fn unusable(what: &'static str, place: &Place, reason: &impl ToString) -> TlsError {
     TlsError::Unusable {
         what,
-        path: path.to_owned(),
+        place: place.clone(),
         reason: reason.to_string(),
     }
 }
 
-fn parse_chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn parse_chain(place: &Place, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let chain = chain.map_err(|error| unusable("certificate", path, &error))?;
+    let chain = chain.map_err(|error| unusable("certificate", place, &error))?;
     if chain.is_empty() {
         return Err(TlsError::Empty {
             what: "certificate",
-            path: path.to_owned(),
+            place: place.clone(),
         });
     }
     Ok(chain)
 }
 
-fn parse_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn parse_key(place: &Place, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError::Empty {
             what: "key",
-            path: path.to_owned(),
+            place: place.clone(),
         },
-        other => unusable("key", path, &other),
+        other => unusable("key", place, &other),
     })
 }
 
-fn validity(path: &Path, leaf: &CertificateDer<'_>) -> Result<(i64, i64), TlsError> {
+fn validity(place: &Place, leaf: &CertificateDer<'_>) -> Result<(i64, i64), TlsError> {
     let (_, parsed) =
-        x509_parser::parse_x509_certificate(leaf).map_err(|error| unusable("certificate", path, &error))?;
+        x509_parser::parse_x509_certificate(leaf).map_err(|error| unusable("certificate", place, &error))?;
     Ok((
         parsed.validity().not_before.timestamp(),
         parsed.validity().not_after.timestamp(),
@@ -233,21 +292,18 @@ fn validity(path: &Path, leaf: &CertificateDer<'_>) -> Result<(i64, i64), TlsErr
 }
 
 fn certify(
-    files: &CertificateFiles,
+    places: &Places,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<CertifiedKey, TlsError> {
     let key = provider()
         .key_provider
         .load_private_key(key)
-        .map_err(|error| unusable("key", &files.key, &error))?;
+        .map_err(|error| unusable("key", &places.key, &error))?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
         Ok(()) => Ok(certified),
-        Err(rustls::Error::InconsistentKeys(_)) => Err(TlsError::Mismatch {
-            certificate: files.certificate.clone(),
-            key: files.key.clone(),
-        }),
-        Err(error) => Err(unusable("certificate", &files.certificate, &error)),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(TlsError::Mismatch(places.clone())),
+        Err(error) => Err(unusable("certificate", &places.certificate, &error)),
     }
 }

@@ -3,9 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use outrigger::config::Config;
 use outrigger::error::Outcome;
 use outrigger::metrics::DURATION_BUCKETS;
 use outrigger::server::{FailureKind, Termination};
+use rustls::version::{TLS12, TLS13};
 use tokio::sync::oneshot;
 
 use crate::support::{Identity, SLOW, SLOW_LOOKUP, Setup, eventually, head, review, tcp, write_pair};
@@ -47,7 +49,7 @@ fn says_at_start_which_file_is_wrong() {
     let none = Setup::with(|config| config.certificate = None).refusal().to_string();
     assert_eq!(
         none,
-        "no serving certificate: set OUTRIGGER_CERT_FILE and OUTRIGGER_KEY_FILE"
+        "no serving certificate: set OUTRIGGER_CERT_SECRET, or OUTRIGGER_CERT_FILE and OUTRIGGER_KEY_FILE"
     );
 }
 
@@ -65,12 +67,31 @@ fn is_ready_only_when_namespaces_are_known() {
     let server = Setup::new().start();
     server.namespaces.ready.store(false, Ordering::SeqCst);
     assert_eq!(server.page("/livez"), (200, "ok".to_owned()));
-    let page = "[-]namespaces failed: not listed yet\n[+]shutdown ok\nreadyz check failed\n";
+    let page = "[+]certificate ok\n[-]namespaces failed: not listed yet\n[+]shutdown ok\nreadyz check failed\n";
     assert_eq!(server.page("/readyz"), (503, page.to_owned()));
     server.namespaces.ready.store(true, Ordering::SeqCst);
-    let page = "[+]namespaces ok\n[+]shutdown ok\nreadyz check passed\n";
+    let page = "[+]certificate ok\n[+]namespaces ok\n[+]shutdown ok\nreadyz check passed\n";
     assert_eq!(server.page("/readyz"), (200, page.to_owned()));
     assert_eq!(server.page("/mutate").0, 404);
+}
+
+#[test]
+fn listens_without_a_certificate_but_is_not_ready() {
+    let vars = [("OUTRIGGER_CERT_SECRET".to_owned(), "certs".to_owned())];
+    let managed = Config::from_vars(vars, &[]).unwrap().server.certificate;
+    let server = Setup::with(|config| config.certificate = managed).start();
+    let (status, page) = server.page("/readyz");
+    assert_eq!(status, 503);
+    assert!(
+        page.starts_with("[-]certificate failed: none yet\n[+]namespaces ok\n"),
+        "{page}"
+    );
+    assert_eq!(server.page("/livez").0, 200);
+    let versions: [&[_]; 2] = [&[&TLS12], &[&TLS13]];
+    for versions in versions {
+        let refused = server.try_connect(&[&server.setup.identity], versions, &[]);
+        assert!(refused.is_err(), "no handshake succeeds");
+    }
 }
 
 #[test]

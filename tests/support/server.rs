@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use outrigger::config::{CertificateFiles, Config, LogConfig, LogFormat, ServerConfig};
+use outrigger::config::{CertificateFiles, CertificateSource, Config, LogConfig, LogFormat, ServerConfig};
 use outrigger::error::{InternalError, Outcome};
 use outrigger::inject::Injector;
 use outrigger::namespace::NamespaceInfo;
@@ -144,7 +144,7 @@ impl Setup {
             certificate: dir.path().join("tls.crt"),
             key: dir.path().join("tls.key"),
         };
-        config.certificate = Some(files);
+        config.certificate = Some(CertificateSource::Files(files));
         config.listen = "127.0.0.1:0".parse().unwrap();
         config.admin_listen = "127.0.0.1:0".parse().unwrap();
         config.workers = Some(2);

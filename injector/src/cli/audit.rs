@@ -6,10 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::Value;
 
-mod cluster;
-
-use cluster::{Cluster, Listed};
-
+use super::cluster::{Cluster, Listed};
 use super::input::injector;
 use super::{Status, print};
 use crate::audit::{Audit, Auditor, Source};

@@ -1,6 +1,12 @@
 //! What can be wrong with the configuration.
 
-use super::{MAX_BODY_BYTES, MAX_IN_FLIGHT_BYTES, unknown};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::{
+    CA_LIFETIME, CA_OVERLAP, CERT_FILE, CERT_LIFETIME, CERT_SECRET, MAX_BODY_BYTES, MAX_IN_FLIGHT_BYTES, unknown,
+};
 
 /// One thing wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +28,34 @@ pub enum ConfigError {
         set: &'static str,
         /// The variable that is not.
         missing: &'static str,
+    },
+    /// Two sources of the serving certificate are named.
+    #[error("{CERT_SECRET} and {CERT_FILE} are both set: the certificate comes from one place, unset one of them")]
+    TwoCertificates,
+    /// The serving certificate would be valid for longer than the authority that signs it.
+    #[error(
+        "{CERT_LIFETIME} is {}: expected at most {}, which is {CA_LIFETIME}",
+        shown(.certificate), shown(.authority)
+    )]
+    OutlivesAuthority {
+        /// The serving certificate's lifetime.
+        certificate: Duration,
+        /// The authority's lifetime.
+        authority: Duration,
+    },
+    /// The overlap does not fit into the time that a renewal has.
+    #[error(
+        "{CA_OVERLAP} is {}, too long for {CERT_LIFETIME} of {}: expected a certificate's lifetime of at least {}, six \
+         overlaps",
+        shown(.overlap), shown(.certificate), shown(.least)
+    )]
+    LongOverlap {
+        /// The overlap.
+        overlap: Duration,
+        /// The serving certificate's lifetime.
+        certificate: Duration,
+        /// The least that lifetime may be.
+        least: Duration,
     },
     /// The budget of bytes in flight cannot hold what one body may be.
     #[error("{MAX_IN_FLIGHT_BYTES} is {in_flight} bytes: expected at least {least}, twice {MAX_BODY_BYTES}")]
@@ -55,3 +89,8 @@ pub enum ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigErrors(pub Vec<ConfigError>);
+
+/// As it would be written into a variable.
+fn shown(duration: &Duration) -> String {
+    SignedDuration::try_from(*duration).map_or_else(|_| format!("{duration:?}"), |duration| format!("{duration:#}"))
+}

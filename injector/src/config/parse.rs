@@ -1,14 +1,14 @@
 //! How values of the configuration parse: one [`Kind`] for each sort of value.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
 use super::LogFormat;
-use crate::settings::values::is_dns_label;
+use crate::settings::values::{is_dns_label, is_dns_name};
 
 /// A sort of value: what is allowed, in words, and as code.
 pub(super) struct Kind<T> {
@@ -39,6 +39,17 @@ pub(super) const DELAY: Kind<Duration> = Kind {
     parse: duration,
 };
 
+/// Whole seconds: certificates know no smaller ones. The upper end keeps every date within four digits of a year.
+pub(super) const LIFETIME: Kind<Duration> = Kind {
+    expected: "a duration in whole seconds from 1m to 876000h, such as 90m, 2160h or 43800h",
+    parse: |text| whole_seconds(text, Duration::from_mins(1), Duration::from_hours(876_000)),
+};
+
+pub(super) const OVERLAP: Kind<Duration> = Kind {
+    expected: "a duration in whole seconds from 1s to 24h, such as 30s or 5m",
+    parse: |text| whole_seconds(text, Duration::from_secs(1), Duration::from_hours(24)),
+};
+
 pub(super) const SIZE: Kind<usize> = Kind {
     expected: "a number of bytes from 1Ki to 4095Mi, such as 7340032, 7168Ki or 7Mi",
     parse: size,
@@ -58,6 +69,16 @@ pub(super) const NAMESPACE: Kind<String> = Kind {
 pub(super) const NAMESPACES: Kind<BTreeSet<String>> = Kind {
     expected: "names of namespaces separated by commas, each of lower-case letters, digits and '-', at most 63",
     parse: |text| text.split(',').map(|name| (NAMESPACE.parse)(name.trim())).collect(),
+};
+
+pub(super) const OBJECT_NAME: Kind<String> = Kind {
+    expected: "the name of an object: lower-case letters, digits, '-' and '.', at most 253",
+    parse: |text| is_dns_name(text).then(|| text.to_owned()),
+};
+
+pub(super) const CERTIFICATE_NAMES: Kind<BTreeSet<String>> = Kind {
+    expected: "DNS names and IP addresses separated by commas, such as outrigger.mesh.svc,10.0.0.7",
+    parse: |text| text.split(',').map(|name| certificate_name(name.trim())).collect(),
 };
 
 pub(super) const SWITCH: Kind<bool> = Kind {
@@ -89,8 +110,25 @@ pub(super) const TEXT: Kind<String> = Kind {
 };
 
 fn duration(text: &str) -> Option<Duration> {
+    any_duration(text).filter(|value| *value <= Duration::from_hours(1))
+}
+
+fn whole_seconds(text: &str, least: Duration, most: Duration) -> Option<Duration> {
+    any_duration(text).filter(|value| (least..=most).contains(value) && value.subsec_nanos() == 0)
+}
+
+fn any_duration(text: &str) -> Option<Duration> {
     let value: SignedDuration = text.parse().ok()?;
-    value.try_into().ok().filter(|value| *value <= Duration::from_hours(1))
+    value.try_into().ok()
+}
+
+/// An address in its short form, or a DNS name in lower case: as they stand in a certificate.
+fn certificate_name(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    match text.parse::<IpAddr>() {
+        Ok(address) => Some(address.to_string()),
+        Err(_) => is_dns_name(&lower).then_some(lower),
+    }
 }
 
 const UNITS: &[(&str, u64)] = &[("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30)];

@@ -62,6 +62,20 @@ fn every_variable_reaches_its_field() {
         ..
     } = &raw;
     let Raw {
+        cert_secret,
+        cert_names,
+        webhook_configuration,
+        lease,
+        pod_name,
+        ..
+    } = &raw;
+    let Raw {
+        cert_lifetime,
+        ca_lifetime,
+        ca_overlap,
+        ..
+    } = &raw;
+    let Raw {
         workers,
         drain_delay,
         drain_timeout,
@@ -87,6 +101,14 @@ fn every_variable_reaches_its_field() {
         admin_listen,
         cert_file,
         key_file,
+        cert_secret,
+        cert_names,
+        webhook_configuration,
+        lease,
+        pod_name,
+        cert_lifetime,
+        ca_lifetime,
+        ca_overlap,
         reload_interval,
         log,
         log_format,
@@ -140,6 +162,7 @@ fn reads_every_value() {
         certificate: "/tls/tls.crt".into(),
         key: "/tls/tls.key".into(),
     };
+    let files = CertificateSource::Files(files);
     assert_eq!(server.listen, "127.0.0.1:1".parse().unwrap());
     assert_eq!(server.admin_listen, "[::1]:2".parse().unwrap());
     assert_eq!((server.certificate, server.workers), (Some(files), Some(3)));
@@ -238,6 +261,20 @@ fn rejects_values_out_of_bounds() {
         ),
         ("OUTRIGGER_EXCLUDED_NAMESPACES", &["a,", "a b", ","]),
         ("OUTRIGGER_LOG_FORMAT", &["yaml"]),
+        ("OUTRIGGER_CERT_SECRET", &["A", "a/b", "-", "a..b"]),
+        ("OUTRIGGER_WEBHOOK_CONFIGURATION", &["a_b"]),
+        ("OUTRIGGER_LEASE", &["a,b"]),
+        ("OUTRIGGER_POD_NAME", &["a b"]),
+        (
+            "OUTRIGGER_CERT_NAMES",
+            &["a,", "*.svc", "a b", "https://a", "10.0.0.1:443", "ü"],
+        ),
+        (
+            "OUTRIGGER_CERT_LIFETIME",
+            &["90d", "59s", "1h 500ms", "900000h", "2160"],
+        ),
+        ("OUTRIGGER_CA_LIFETIME", &["876001h", "-1h"]),
+        ("OUTRIGGER_CA_OVERLAP", &["0s", "999ms", "25h"]),
     ] {
         for value in values {
             let found = lines(&[(name, value)]);
@@ -248,6 +285,95 @@ fn rejects_values_out_of_bounds() {
             );
         }
     }
+}
+
+fn managed(vars: &[(&str, &str)]) -> Managed {
+    match read(vars).unwrap().server.certificate {
+        Some(CertificateSource::Managed(managed)) => managed,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_secret_alone_is_enough_for_certificates() {
+    let found = managed(&[
+        ("OUTRIGGER_CERT_SECRET", "certs"),
+        ("OUTRIGGER_RELEASE_NAMESPACE", "mesh"),
+    ]);
+    let expected = Managed {
+        namespace: "mesh".into(),
+        secret: "certs".into(),
+        names: ["outrigger.mesh.svc", "outrigger.mesh.svc.cluster.local"]
+            .map(Into::into)
+            .into(),
+        webhook_configuration: "outrigger".into(),
+        lease: "outrigger-leader".into(),
+        holder: None,
+        lifetimes: Lifetimes {
+            certificate: Duration::from_hours(90 * 24),
+            authority: Duration::from_hours(5 * 365 * 24),
+            overlap: Duration::from_mins(5),
+        },
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn reads_every_value_of_certificates() {
+    let found = managed(&[
+        ("OUTRIGGER_CERT_SECRET", "certs"),
+        ("OUTRIGGER_CERT_NAMES", "Web.Mesh.svc, 10.0.0.7,0:0::1,10.0.0.7"),
+        ("OUTRIGGER_WEBHOOK_CONFIGURATION", "mesh.example"),
+        ("OUTRIGGER_LEASE", "boss"),
+        ("OUTRIGGER_POD_NAME", "outrigger-7d9f-x2"),
+        ("OUTRIGGER_CERT_LIFETIME", "90s"),
+        ("OUTRIGGER_CA_LIFETIME", "2m"),
+        ("OUTRIGGER_CA_OVERLAP", "15s"),
+    ]);
+    let expected = Managed {
+        namespace: "outrigger-system".into(),
+        secret: "certs".into(),
+        names: ["web.mesh.svc", "10.0.0.7", "::1"].map(Into::into).into(),
+        webhook_configuration: "mesh.example".into(),
+        lease: "boss".into(),
+        holder: Some("outrigger-7d9f-x2".into()),
+        lifetimes: Lifetimes {
+            certificate: Duration::from_secs(90),
+            authority: Duration::from_secs(120),
+            overlap: Duration::from_secs(15),
+        },
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_certificate_comes_from_one_place() {
+    let found = lines(&[
+        ("OUTRIGGER_CERT_SECRET", "certs"),
+        ("OUTRIGGER_CERT_FILE", "/tls.crt"),
+        ("OUTRIGGER_KEY_FILE", "/tls.key"),
+    ]);
+    let sentence = "OUTRIGGER_CERT_SECRET and OUTRIGGER_CERT_FILE are both set: the certificate comes from one place, \
+                    unset one of them";
+    assert_eq!(found, [sentence]);
+}
+
+#[test]
+fn lifetimes_must_fit_into_each_other() {
+    let found = lines(&[("OUTRIGGER_CERT_LIFETIME", "10m"), ("OUTRIGGER_CA_LIFETIME", "9m")]);
+    assert_eq!(
+        found,
+        [
+            "OUTRIGGER_CERT_LIFETIME is 10m: expected at most 9m, which is OUTRIGGER_CA_LIFETIME",
+            "OUTRIGGER_CA_OVERLAP is 5m, too long for OUTRIGGER_CERT_LIFETIME of 10m: expected a certificate's lifetime \
+             of at least 30m, six overlaps",
+        ]
+    );
+    let fits = |lifetime| {
+        let vars = [("OUTRIGGER_CERT_LIFETIME", lifetime), ("OUTRIGGER_CA_OVERLAP", "1m")];
+        read(&vars).is_ok()
+    };
+    assert_eq!([fits("359s"), fits("360s")], [false, true]);
 }
 
 #[test]

@@ -24,14 +24,15 @@ async fn livez() -> HttpResponse {
 /// Lists each check, in the words of the API server's own `/readyz?verbose`.
 async fn readyz(state: web::Data<State>) -> HttpResponse {
     let checks = [
-        ("namespaces", state.parts.namespaces.ready(), "not listed yet"),
-        ("shutdown", !state.is_draining(), "in progress"),
+        ("certificate", state.certificates.check()),
+        ("namespaces", passed(state.parts.namespaces.ready(), "not listed yet")),
+        ("shutdown", passed(!state.is_draining(), "in progress")),
     ];
-    let lines = checks.iter().map(|(name, passed, reason)| match passed {
-        true => format!("[+]{name} ok\n"),
-        false => format!("[-]{name} failed: {reason}\n"),
+    let lines = checks.iter().map(|(name, check)| match check {
+        Ok(()) => format!("[+]{name} ok\n"),
+        Err(reason) => format!("[-]{name} failed: {reason}\n"),
     });
-    let ready = checks.iter().all(|(_, passed, _)| *passed);
+    let ready = checks.iter().all(|(_, check)| check.is_ok());
     let (code, verdict) = match ready {
         true => (StatusCode::OK, "passed"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
@@ -40,6 +41,10 @@ async fn readyz(state: web::Data<State>) -> HttpResponse {
     HttpResponse::build(code)
         .content_type(ContentType::plaintext())
         .body(page)
+}
+
+fn passed(holds: bool, reason: &str) -> Result<(), String> {
+    holds.then_some(()).ok_or_else(|| reason.to_owned())
 }
 
 async fn metrics(state: web::Data<State>) -> HttpResponse {

@@ -7,11 +7,13 @@ use std::time::Duration;
 use super::Parts;
 use super::body::Budget;
 use crate::config::ServerConfig;
+use crate::tls::Certificates;
 
 /// Shared by all workers of both servers.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) parts: Parts,
+    pub(super) certificates: Arc<Certificates>,
     pub(super) budget: Arc<Budget>,
     pub(super) max_body_bytes: usize,
     pub(super) body_timeout: Duration,
@@ -24,10 +26,11 @@ const DRAINING: u8 = 1;
 const TURNING_AWAY: u8 = 2;
 
 impl State {
-    pub(super) fn new(config: &ServerConfig, parts: Parts) -> Self {
+    pub(super) fn new(config: &ServerConfig, parts: Parts, certificates: Arc<Certificates>) -> Self {
         let gauge = parts.metrics.in_flight_bytes.clone();
         Self {
             parts,
+            certificates,
             budget: Arc::new(Budget::new(config.max_in_flight_bytes, gauge)),
             max_body_bytes: config.max_body_bytes,
             body_timeout: config.body_timeout,

@@ -92,7 +92,7 @@ impl Reloader {
             self.failing = None;
             return Seen::Unchanged;
         }
-        match Pair::parse(&self.files, certificate, key) {
+        match Pair::parse(&(&self.files).into(), certificate, key) {
             Err(error) => self.failed(Some(content), error),
             Ok(pair) => {
                 self.failing = None;
@@ -247,7 +247,7 @@ mod tests {
             mount.fails().0.to_string()
         };
         assert!(said("", &key).contains("the certificate file") && said("", &key).contains("holds no PEM block"));
-        assert!(said(&key, &certificate).contains("are the two files swapped?"));
+        assert!(said(&key, &certificate).contains("are certificate and key swapped?"));
         assert!(said(&certificate, "").contains("the key file"));
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         assert!(said(broken, &key).contains("certificate file") && said(broken, &key).contains("cannot be used"));

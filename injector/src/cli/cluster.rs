@@ -1,9 +1,9 @@
-//! The lists of a live cluster, page by page.
+//! A live cluster: its lists, page by page, and what it would make of a pod.
 
 use std::path::Path;
 
 use kube::Client;
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::Request;
 use serde::Deserialize;
@@ -15,7 +15,11 @@ use crate::settings::values::{is_dns_label, shown};
 /// How many objects the API server is asked for at once: as many as kubectl does.
 const PAGE: u32 = 500;
 
-/// Why a cluster cannot be read.
+/// How the API server begins to say that a webhook refused an object (apiserver, `webhook/errors`): the status code is
+/// that of a missing right, too.
+const DENIAL: &str = "admission webhook ";
+
+/// Why a cluster cannot be read, or refuses a pod.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClusterError {
     /// The kubeconfig cannot be used.
@@ -41,6 +45,9 @@ pub(super) enum ClusterError {
         scope: String,
         message: String,
     },
+    /// A webhook refused the pod.
+    #[error("the pod was refused: {0}")]
+    Denied(String),
     /// It does not exist.
     #[error("namespace {0} does not exist")]
     NoNamespace(String),
@@ -120,6 +127,33 @@ impl Cluster {
         let address = without_password(&config.cluster_url.to_string());
         let client = Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)))?;
         Ok(Self { client, address })
+    }
+
+    /// Lets the API server admit a pod without storing it; the JSON of what it would have stored.
+    pub(super) async fn create_dry_run(&self, namespace: &str, pod: &Value) -> Result<String, ClusterError> {
+        // The name becomes part of a URL.
+        if !is_dns_label(namespace) {
+            return Err(ClusterError::NoNamespace(shown(namespace)));
+        }
+        let question = Question {
+            verb: "create",
+            resource: "pods",
+            namespace: Some(namespace),
+        };
+        let params = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
+        let request = request.create(&params, pod.to_string().into_bytes());
+        let request = request.map_err(|error| question.failed(kube::Error::BuildRequest(error)))?;
+        match self.client.request_text(request).await {
+            Ok(text) => Ok(text),
+            Err(kube::Error::Api(status)) if status.message.starts_with(DENIAL) => {
+                Err(ClusterError::Denied(status.message))
+            }
+            Err(error) => Err(question.failed(error)),
+        }
     }
 
     /// The address of the API server.

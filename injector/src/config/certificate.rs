@@ -1,0 +1,171 @@
+//! Where the serving certificate comes from: two files, or a Secret that the server keeps itself.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{
+    CA_LIFETIME, CA_OVERLAP, CERT_FILE, CERT_LIFETIME, CERT_NAMES, CERT_SECRET, ConfigError, KEY_FILE, LEASE, POD_NAME,
+    Reader, WEBHOOK_CONFIGURATION, parse,
+};
+
+/// How many overlaps a serving certificate's lifetime must hold at least. It is renewed when a third
+/// is left, and a replica may learn of the new one an overlap late.
+const OVERLAPS: u32 = 6;
+
+/// Where the serving certificate comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// Somebody else writes it to files.
+    Files(CertificateFiles),
+    /// The server keeps it itself.
+    Managed(Managed),
+}
+
+/// Where the serving certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// PEM certificates, the server's own first.
+    pub certificate: PathBuf,
+    /// PEM private key.
+    pub key: PathBuf,
+}
+
+/// An authority and a serving certificate that the server makes, renews and publishes itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Managed {
+    /// The namespace of the Secret and the Lease: the one Outrigger runs in.
+    pub namespace: String,
+    /// The Secret that holds everything.
+    pub secret: String,
+    /// DNS names, in lower case, and IP addresses, in their short form, in the serving certificate.
+    pub names: BTreeSet<String>,
+    /// The name of both webhook configurations.
+    pub webhook_configuration: String,
+    /// The Lease by which the leader is elected.
+    pub lease: String,
+    /// This replica's name in the Lease; `None` for a random one.
+    pub holder: Option<String>,
+    /// How long everything is valid.
+    pub lifetimes: Lifetimes,
+}
+
+/// How long certificates are valid, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Of the serving certificate.
+    pub certificate: Duration,
+    /// Of the authority.
+    pub authority: Duration,
+    /// How long old and new authority are trusted together, before and after the change.
+    pub overlap: Duration,
+}
+
+/// The variables of [`Managed`], not parsed yet; the namespace is `None` when it was wrong.
+pub(super) struct Raw {
+    pub(super) secret: Option<String>,
+    pub(super) names: Option<String>,
+    pub(super) webhook_configuration: Option<String>,
+    pub(super) lease: Option<String>,
+    pub(super) pod_name: Option<String>,
+    pub(super) certificate_lifetime: Option<String>,
+    pub(super) authority_lifetime: Option<String>,
+    pub(super) overlap: Option<String>,
+    pub(super) namespace: Option<String>,
+}
+
+impl Reader {
+    /// The one source that is configured, if any.
+    pub(super) fn certificate(
+        &mut self,
+        files: Option<Option<CertificateFiles>>,
+        managed: Option<Option<Managed>>,
+    ) -> Option<Option<CertificateSource>> {
+        match (files?, managed?) {
+            (Some(_), Some(_)) => {
+                self.errors.push(ConfigError::TwoCertificates);
+                None
+            }
+            (Some(files), None) => Some(Some(CertificateSource::Files(files))),
+            (None, managed) => Some(managed.map(CertificateSource::Managed)),
+        }
+    }
+
+    pub(super) fn certificate_files(
+        &mut self,
+        certificate: Option<String>,
+        key: Option<String>,
+    ) -> Option<Option<CertificateFiles>> {
+        let certificate = self.optional(CERT_FILE, certificate, parse::FILE)?;
+        let key = self.optional(KEY_FILE, key, parse::FILE)?;
+        let (set, missing) = match (certificate, key) {
+            (Some(certificate), Some(key)) => {
+                return Some(Some(CertificateFiles { certificate, key }));
+            }
+            (None, None) => return Some(None),
+            (Some(_), None) => (CERT_FILE.name, KEY_FILE.name),
+            (None, Some(_)) => (KEY_FILE.name, CERT_FILE.name),
+        };
+        self.errors.push(ConfigError::HalfCertificate { set, missing });
+        None
+    }
+
+    /// Checks all of it also where no Secret is named: a bad value is never ignored.
+    pub(super) fn managed(&mut self, raw: Raw) -> Option<Option<Managed>> {
+        let secret = self.optional(CERT_SECRET, raw.secret, parse::OBJECT_NAME);
+        let names = self.optional(CERT_NAMES, raw.names, parse::CERTIFICATE_NAMES);
+        let webhook_configuration = self.required(WEBHOOK_CONFIGURATION, raw.webhook_configuration, parse::OBJECT_NAME);
+        let lease = self.required(LEASE, raw.lease, parse::OBJECT_NAME);
+        let holder = self.optional(POD_NAME, raw.pod_name, parse::OBJECT_NAME);
+        let lifetimes = self.lifetimes(raw.certificate_lifetime, raw.authority_lifetime, raw.overlap);
+        let namespace = raw.namespace?;
+        let managed = Managed {
+            names: names?.unwrap_or_else(|| service_names(&namespace)),
+            namespace,
+            secret: String::new(),
+            webhook_configuration: webhook_configuration?,
+            lease: lease?,
+            holder: holder?,
+            lifetimes: lifetimes?,
+        };
+        Some(secret?.map(|secret| Managed { secret, ..managed }))
+    }
+
+    fn lifetimes(
+        &mut self,
+        certificate: Option<String>,
+        authority: Option<String>,
+        overlap: Option<String>,
+    ) -> Option<Lifetimes> {
+        let certificate = self.required(CERT_LIFETIME, certificate, parse::LIFETIME);
+        let authority = self.required(CA_LIFETIME, authority, parse::LIFETIME);
+        let overlap = self.required(CA_OVERLAP, overlap, parse::OVERLAP);
+        let lifetimes = Lifetimes {
+            certificate: certificate?,
+            authority: authority?,
+            overlap: overlap?,
+        };
+        let before = self.errors.len();
+        if lifetimes.certificate > lifetimes.authority {
+            self.errors.push(ConfigError::OutlivesAuthority {
+                certificate: lifetimes.certificate,
+                authority: lifetimes.authority,
+            });
+        }
+        let least = lifetimes.overlap * OVERLAPS;
+        if lifetimes.certificate < least {
+            self.errors.push(ConfigError::LongOverlap {
+                overlap: lifetimes.overlap,
+                certificate: lifetimes.certificate,
+                least,
+            });
+        }
+        (self.errors.len() == before).then_some(lifetimes)
+    }
+}
+
+/// The names by which the API server calls the Service `outrigger`.
+fn service_names(namespace: &str) -> BTreeSet<String> {
+    let short = format!("outrigger.{namespace}.svc");
+    BTreeSet::from([format!("{short}.cluster.local"), short])
+}
