@@ -17,7 +17,7 @@ use enclosure::Enclosure;
 pub(crate) use life::Life;
 
 #[path = "node/cgroups.rs"]
-mod cgroups;
+pub(crate) mod cgroups;
 #[path = "node/claims.rs"]
 pub(crate) mod claims;
 #[path = "node/enclosure.rs"]

@@ -68,8 +68,13 @@ impl Processes {
             .find(|process| process.name == name)
             .unwrap_or_else(|| panic!("no process {name} was started"));
         let mut child = process.child();
-        // Where a command stands between, the program is its child, and must be gone before it is started again.
-        children(child.id()).into_iter().for_each(kill);
+        // Where a command stands between, the program is its child. It must be gone, its ports too, before it is started
+        // again.
+        let programs = children(child.id());
+        programs.iter().copied().for_each(kill);
+        while !programs.iter().all(|id| has_ended(*id)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = child.kill();
         let _ = child.wait();
         *child = self.spawn(process.name, &process.arguments);
@@ -167,19 +172,31 @@ pub(crate) fn ends_with_its_parent() -> Vec<OsString> {
         .into()
 }
 
-/// The children that a process has at this moment.
+/// The children that a process has at this moment, whichever of its threads started them.
 pub(crate) fn children(id: u32) -> Vec<u32> {
-    let listed = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-    listed
-        .split_ascii_whitespace()
-        .filter_map(|child| child.parse().ok())
-        .collect()
+    let threads = std::fs::read_dir(format!("/proc/{id}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let listed = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let ids = |list: String| list.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<u32>>();
+    listed.flat_map(ids).collect()
 }
 
 /// Kills a process, whoever started it; it may have ended already.
 pub(crate) fn kill(id: u32) {
     let output = Command::new("kill").args(["-KILL", &id.to_string()]).output();
     output.expect("kill is a program");
+}
+
+/// Whether a process is gone, or waits for its parent to ask how it ended.
+pub(crate) fn has_ended(id: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else {
+        return true;
+    };
+    // The name in parentheses may hold anything.
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+    state.starts_with(['Z', 'X'])
 }
 
 struct Process {

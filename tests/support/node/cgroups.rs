@@ -42,15 +42,34 @@ pub(crate) fn remove(name: &str) -> Result<(), String> {
         .try_for_each(|path| remove_tree(&path).map_err(|e| format!("cannot remove {}: {e}", path.display())))
 }
 
-/// The processes of the first cgroup called so below that of a node.
+/// The processes of the cgroup called so below that of a node.
 pub(crate) fn processes_below(node: &str, name: &str) -> Vec<u32> {
-    let found = hierarchies()
-        .into_iter()
-        .filter_map(|hierarchy| find(&hierarchy.join(node), name))
-        .map(|path| fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default())
-        .find(|listed| !listed.is_empty())
-        .unwrap_or_default();
-    found.lines().filter_map(|id| id.parse().ok()).collect()
+    first_not_empty(|hierarchy| {
+        let found = find(&hierarchy.join(node), name);
+        found.map(|path| processes_of(&path)).unwrap_or_default()
+    })
+}
+
+/// All processes of a node's pods.
+pub(crate) fn processes(node: &str) -> Vec<u32> {
+    first_not_empty(|hierarchy| processes_of_tree(&hierarchy.join(node)))
+}
+
+/// Not every hierarchy need hold a process, but those that do agree.
+fn first_not_empty(list: impl Fn(&Path) -> Vec<u32>) -> Vec<u32> {
+    let lists = hierarchies().into_iter().map(|hierarchy| list(&hierarchy));
+    lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default()
+}
+
+fn processes_of(path: &Path) -> Vec<u32> {
+    let listed = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    listed.lines().filter_map(|id| id.parse().ok()).collect()
+}
+
+fn processes_of_tree(path: &Path) -> Vec<u32> {
+    let below = children(path).unwrap_or_default();
+    let below = below.iter().flat_map(|child| processes_of_tree(child));
+    processes_of(path).into_iter().chain(below).collect()
 }
 
 fn find(parent: &Path, name: &str) -> Option<PathBuf> {

@@ -174,6 +174,13 @@ impl Enclosure {
     }
 }
 
+impl Drop for Enclosure {
+    fn drop(&mut self) {
+        // The first process by itself, so that its end can be waited for; the claim says when it does not end.
+        let _ = remains::end_processes(&self.name());
+    }
+}
+
 /// Starts the process that the namespaces live by. The shell waits, and collects whoever loses its parent inside.
 fn start_first_process(folder: &Path, mark: &str, life: Life) -> Result<(Processes, u32), String> {
     let mut first = Processes::through(folder, life.command());

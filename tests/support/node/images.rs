@@ -12,7 +12,7 @@ use crate::cluster::{Answer, tool, tool_file};
 pub(crate) const OUTRIGGER: &str = "outrigger.test/outrigger:dev";
 /// The nginx that the proxy needs, as the user 101, with a shell.
 pub(crate) const NGINX: &str = "outrigger.test/nginx:1";
-/// A shell, wget, nslookup, httpd and nc for the pods of tests.
+/// For the pods of tests: a shell with the usual commands, httpd, nc, and curl.
 pub(crate) const BUSYBOX: &str = "outrigger.test/busybox:1";
 
 /// Archives that are built beforehand, by `tests/cluster/images/build`.

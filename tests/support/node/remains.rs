@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::cgroups;
-use crate::cluster::processes::kill;
+use crate::cluster::processes::{has_ended, kill};
 
 /// Where nodes keep their files.
 const FILES: &str = "/var/cache/outrigger-cluster";
@@ -64,7 +64,7 @@ fn carries(id: u32, mark: &str) -> bool {
 }
 
 /// The first process takes all others of its process namespace with it, and has ended only after them.
-fn end_processes(mark: &str) -> Result<(), String> {
+pub(crate) fn end_processes(mark: &str) -> Result<(), String> {
     // What is ending shows no mark any more, so they are looked for once.
     let processes = marked(mark);
     processes.iter().copied().for_each(kill);
@@ -76,16 +76,6 @@ fn end_processes(mark: &str) -> Result<(), String> {
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
-}
-
-/// Whether a process is gone, or waits for its parent to ask how it ended.
-pub(crate) fn has_ended(id: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else {
-        return true;
-    };
-    // The name in parentheses may hold anything.
-    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
-    state.starts_with(['Z', 'X'])
 }
 
 fn remove_interface(name: &str) {

@@ -1,0 +1,168 @@
+//! Beginning and end: of the API server, of a node, of a test that is killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::cluster::processes::{children, has_ended};
+use crate::node::claims::Claim;
+use crate::node::{Node, cgroups, remains};
+use crate::{eventually, field, serve};
+
+/// What there is of a node on this machine, in words for a failed assertion.
+fn remains_of(number: u8) -> Vec<String> {
+    let (name, folder) = (remains::name(number), remains::folder(number));
+    let cgroups = cgroups::hierarchies()
+        .into_iter()
+        .map(|hierarchy| hierarchy.join(&name));
+    let interface = Path::new("/sys/class/net").join(&name);
+    let files = cgroups.chain([interface, folder.clone()]).filter(|path| path.exists());
+    let mut found: Vec<String> = files.map(|path| path.display().to_string()).collect();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let ours = |line: &&str| line.contains(&*folder.to_string_lossy()) || line.contains(&name);
+    found.extend(mounts.lines().filter(ours).map(str::to_owned));
+    found.extend(remains::marked(&name).iter().map(|id| format!("process {id}")));
+    found
+}
+
+/// The process that the namespaces of a node live by.
+fn first_process(number: u8) -> u32 {
+    let outside = namespace("pid", std::process::id());
+    let marked = remains::marked(&remains::name(number));
+    marked.into_iter().find(|id| namespace("pid", *id) != outside).unwrap()
+}
+
+fn namespace(kind: &str, id: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{id}/ns/{kind}")).ok()
+}
+
+fn name_of(id: u32) -> String {
+    fs::read_to_string(format!("/proc/{id}/comm"))
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// The processes that share a namespace of that kind with a process.
+fn sharing(kind: &str, id: u32) -> Vec<u32> {
+    let wanted = namespace(kind, id);
+    assert!(wanted.is_some(), "{id} runs");
+    processes().filter(|id| namespace(kind, *id) == wanted).collect()
+}
+
+/// All processes on this machine.
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").unwrap();
+    entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+}
+
+/// The node that a running program has started by now.
+fn number_of(run: &mut Child) -> u8 {
+    eventually("it starts a node", || started_by(run.id()).is_some());
+    started_by(run.id()).unwrap()
+}
+
+fn started_by(starter: u32) -> Option<u8> {
+    let of_child = |id: u32| {
+        let line = fs::read_to_string(format!("/proc/{id}/cmdline")).ok()?;
+        line.split('\0')
+            .find_map(|argument| argument.strip_prefix("outrigger-")?.parse().ok())
+    };
+    children(starter).into_iter().find_map(of_child)
+}
+
+#[test]
+fn goes_on_after_the_api_server_is_restarted() {
+    let node = Node::start();
+    serve(&node, "restart");
+
+    node.restart_api_server();
+
+    assert_eq!(field(&node, "restart", "pod/web", ".status.phase"), "Running");
+    node.cluster
+        .kubectl(&["delete", "pod", "web", "-n", "restart"])
+        .expect_success();
+    serve(&node, "restarted");
+    let log = fs::read_to_string(node.audit_log()).unwrap();
+    let requests = log
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let creations: Vec<_> = requests
+        .filter(|request| request["verb"] == "create" && request["objectRef"]["resource"] == "pods")
+        .filter(|request| request["user"]["username"] == "admin")
+        .map(|request| request["objectRef"]["namespace"].clone())
+        .collect();
+    assert_eq!(creations, ["restart", "restarted"]);
+}
+
+#[test]
+fn leaves_nothing_behind() {
+    let node = Node::start();
+    serve(&node, "left");
+    let number = node.number();
+    let [container] = node.container_processes("left", "web", "app")[..] else {
+        panic!("httpd runs alone");
+    };
+    let first = first_process(number);
+    let inside = sharing("pid", first);
+    let names: Vec<String> = inside.iter().map(|id| name_of(*id)).collect();
+    for program in [
+        "etcd",
+        "kube-apiserver",
+        "containerd",
+        "containerd-shim",
+        "kubelet",
+        "kube-proxy",
+    ] {
+        assert!(
+            names.iter().any(|name| program.starts_with(name)),
+            "{program}: {names:?}"
+        );
+    }
+    let before = remains_of(number);
+    assert!(before.len() > 5, "{before:?}");
+
+    drop(node);
+
+    assert_eq!(remains_of(number), Vec::<String>::new());
+    let left: Vec<u32> = inside
+        .into_iter()
+        .chain([container])
+        .filter(|id| !has_ended(*id))
+        .collect();
+    assert_eq!(left, Vec::<u32>::new());
+}
+
+/// Another run of this program with one of its tests, killed when its pods run.
+#[test]
+fn removes_what_a_killed_run_left() {
+    let mut run = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "life::leaves_nothing_behind"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let number = number_of(&mut run);
+    eventually("its pods run", || {
+        !cgroups::processes(&remains::name(number)).is_empty()
+    });
+    let containers = cgroups::processes(&remains::name(number));
+    let file = remains::folder(number).join("ca.crt");
+    let certificate = fs::read(&file).unwrap();
+    assert!(run.try_wait().unwrap().is_none(), "it is still at it");
+    run.kill().unwrap();
+    run.wait().unwrap();
+
+    eventually("the kernel ends its containers", || {
+        containers.iter().all(|id| has_ended(*id))
+    });
+    assert_eq!(fs::read(&file).unwrap(), certificate, "its files are left");
+
+    // What each start does first.
+    drop(Claim::take().unwrap());
+
+    eventually("its remains are gone", || match fs::read(&file) {
+        // Another node got the number in between.
+        Ok(other) => other != certificate,
+        Err(_) => remains_of(number).is_empty(),
+    });
+}
