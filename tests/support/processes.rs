@@ -68,14 +68,12 @@ impl Processes {
             .find(|process| process.name == name)
             .unwrap_or_else(|| panic!("no process {name} was started"));
         let mut child = process.child();
-        // Where a command stands between, the program is its child. It must be gone, its ports too, before it is started
-        // again.
-        let programs = children(child.id());
-        programs.iter().copied().for_each(kill);
-        while !programs.iter().all(|id| has_ended(*id)) {
-            std::thread::sleep(Duration::from_millis(10));
+        // Where a command stands between, the program is its child. The command ends once all threads of the program
+        // have, and so its ports are free; killed itself, it would end before.
+        match &children(child.id())[..] {
+            [] => drop(child.kill()),
+            programs => programs.iter().copied().for_each(kill),
         }
-        let _ = child.kill();
         let _ = child.wait();
         *child = self.spawn(process.name, &process.arguments);
     }
