@@ -13,7 +13,7 @@ help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sort | while IFS=$$'\t' read -r target text; do printf '  %-14s %s\n' "$$target" "$$text"; done
 
 .PHONY: test
-test: packages fmt clippy core unit deny test-judge tools test-tools test-cluster ## Every check, as CI runs it
+test: packages fmt clippy core unit deny test-judge tools test-tools test-cluster test-node ## Every check, as CI runs it
 	@echo 'all checks passed'
 
 .PHONY: build
@@ -31,6 +31,13 @@ sbom: ## Write the bill of materials (CycloneDX) to target/dist
 dist: build sbom ## Write what a release publishes to target/dist: archive, digests, bill of materials
 	tar -czf "target/dist/outrigger-linux-$$(dpkg --print-architecture).tar.gz" --owner=0 --group=0 -C target/release outrigger -C "$(CURDIR)" LICENSE
 	cd target/dist && sha256sum outrigger-* *.json >SHA256SUMS && cat SHA256SUMS
+
+# An image is pulled to every node when the webhook moves, and for the init container of every pod.
+.PHONY: image
+image: packages build ## Write the container image as an OCI archive to target/dist; it stays below 40 MB
+	@mkdir -p target/dist
+	tests/cluster/images/build outrigger target/release/outrigger target/dist/outrigger-image.tar
+	@size=$$(stat -c %s target/dist/outrigger-image.tar); echo "target/dist/outrigger-image.tar: $$((size / 1000000)) MB"; ((size < 40000000))
 
 .PHONY: fmt
 fmt: ## Check the formatting of Rust and Go
@@ -77,6 +84,18 @@ test-tools: packages ## Run the suites that need nginx or the YAML judge
 .PHONY: test-cluster
 test-cluster: packages ## Run the suites against a real Kubernetes control plane
 	tests/run-suites cluster-tests --locked
+
+.PHONY: test-node
+test-node: packages ## Run the suites against a whole cluster of one node (as root)
+	tests/run-suites node-tests --locked
+
+.PHONY: cluster
+cluster: packages ## Start a cluster of one node with Outrigger and leave it running (as root)
+	tests/run-cluster up
+
+.PHONY: cluster-down
+cluster-down: packages ## Remove such clusters, and what a crashed test left (as root)
+	tests/run-cluster down
 
 .PHONY: bench
 bench: ## Run the benchmarks

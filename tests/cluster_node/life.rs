@@ -1,6 +1,7 @@
 //! Beginning and end: of the API server, of a node, of a test that is killed.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -76,8 +77,18 @@ fn goes_on_after_the_api_server_is_restarted() {
     let node = Node::start();
     serve(&node, "restart");
 
+    let started = || {
+        let metrics = node.cluster.kubectl(&["get", "--raw", "/metrics"]).expect_success();
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with("process_start_time_seconds "));
+        line.unwrap().to_owned()
+    };
+    let before = started();
+
     node.restart_api_server();
 
+    assert_ne!(started(), before);
     assert_eq!(field(&node, "restart", "pod/web", ".status.phase"), "Running");
     node.cluster
         .kubectl(&["delete", "pod", "web", "-n", "restart"])
@@ -165,4 +176,34 @@ fn removes_what_a_killed_run_left() {
         Ok(other) => other != certificate,
         Err(_) => remains_of(number).is_empty(),
     });
+}
+
+/// This program with one of its tests, under a `setpriv` that takes rights away; what it said when it failed.
+fn failure_with(rights: &[&str]) -> String {
+    // Where anybody may read it.
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("tests");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let output = Command::new("setpriv")
+        .args(rights)
+        .arg("--")
+        .arg(program)
+        .args(["--exact", "pods::is_one_ready_node_of_the_same_version"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn says_what_it_is_not_allowed() {
+    let nobody = failure_with(&["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    assert!(nobody.contains("which only root may: run this as root"), "{nobody}");
+
+    let bound = failure_with(&["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]);
+    assert!(
+        bound.contains("a node needs namespaces of its own, which this machine refuses"),
+        "{bound}"
+    );
 }

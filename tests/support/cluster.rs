@@ -16,21 +16,20 @@ use std::sync::{Arc, Mutex, Weak};
 use serde_json::json;
 use tempfile::TempDir;
 
-#[allow(unused_imports, reason = "each suite uses its own part of the support modules")]
-pub(crate) use certificates::{Authority, Files};
-pub(crate) use control_plane::{Ports, Site};
+pub(crate) use certificates::Authority;
+pub(crate) use control_plane::Site;
 use ports::free_ports;
-#[allow(unused_imports, reason = "as above")]
+#[allow(unused_imports, reason = "each suite uses its own part of the support modules")]
 pub(crate) use processes::PATIENCE;
 use processes::{Processes, wait};
-pub(crate) use tools::{tool, tool_file};
+pub(crate) use tools::tool;
 
 mod certificates;
 #[path = "cluster/control_plane.rs"]
-mod control_plane;
+pub(crate) mod control_plane;
 mod ports;
 pub(crate) mod processes;
-mod tools;
+pub(crate) mod tools;
 
 /// A running control plane; dropping it ends the processes and removes their folder.
 pub(crate) struct Cluster {
@@ -181,8 +180,8 @@ impl Cluster {
     }
 
     fn try_start() -> Result<Self, String> {
-        // Cargo names the folder for tests; an example, which has none, starts a whole node only.
-        let parent = option_env!("CARGO_TARGET_TMPDIR").expect("only tests start a cluster on loopback");
+        // Cargo names a folder for tests, not for examples.
+        let parent = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
         let folder = tempfile::Builder::new()
             .prefix("cluster-")
             .tempdir_in(parent)

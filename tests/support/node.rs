@@ -64,23 +64,40 @@ impl Node {
     /// # Panics
     /// With a sentence when something is missing on this machine; with the end of each log when it does not start.
     pub(crate) fn start() -> Self {
-        Self::start_for(Life::Test)
+        Self::try_start(Life::Test).unwrap_or_else(|failure| panic!("{failure}"))
     }
 
     /// The same for another life.
     ///
-    /// # Panics
-    /// As [`Node::start`].
-    pub(crate) fn start_for(life: Life) -> Self {
-        Self::try_start(life).unwrap_or_else(|failure| panic!("{failure}"))
+    /// # Errors
+    /// What [`Node::start`] panics with.
+    pub(crate) fn try_start(life: Life) -> Result<Self, String> {
+        prerequisites::check()?;
+        let enclosure = Enclosure::new(life)?;
+        let mut daemons = Processes::through(&enclosure.folder(), enclosure.entry());
+        programs::start_containerd(&mut daemons, &enclosure);
+        let site = enclosure.site();
+        // Neither needs the other, and each takes seconds.
+        let (cluster, imported) = std::thread::scope(|scope| {
+            let importing = scope.spawn(|| images::import_all(&enclosure, &daemons));
+            (Cluster::start_at(site), importing.join())
+        });
+        let cluster = cluster?;
+        imported.expect("returns its failures")?;
+        programs::start_others(&mut daemons, &cluster, &enclosure);
+        let node = Self {
+            daemons,
+            cluster,
+            enclosure,
+        };
+        node.complete()?;
+        Ok(node)
     }
 
-    /// Leaves a node that was started to be kept running, and gives the administrator's kubeconfig file.
-    pub(crate) fn keep(self) -> PathBuf {
+    /// Leaves a node that was started to be kept running.
+    pub(crate) fn keep(self) {
         self.enclosure.keep();
-        let kubeconfig = self.cluster.kubeconfig();
         std::mem::forget(self);
-        kubeconfig
     }
 
     /// Runs Helm as the administrator.
@@ -138,29 +155,6 @@ impl Node {
     /// The number that keeps this node apart from others on the machine.
     pub(crate) fn number(&self) -> u8 {
         self.enclosure.number()
-    }
-
-    fn try_start(life: Life) -> Result<Self, String> {
-        prerequisites::check()?;
-        let enclosure = Enclosure::new(life)?;
-        let mut daemons = Processes::through(&enclosure.folder(), enclosure.entry());
-        programs::start_containerd(&mut daemons, &enclosure);
-        let site = enclosure.site();
-        // Neither needs the other, and each takes seconds.
-        let (cluster, imported) = std::thread::scope(|scope| {
-            let importing = scope.spawn(|| images::import_all(&enclosure, &daemons));
-            (Cluster::start_at(site), importing.join())
-        });
-        let cluster = cluster?;
-        imported.expect("returns its failures")?;
-        programs::start_others(&mut daemons, &cluster, &enclosure);
-        let node = Self {
-            daemons,
-            cluster,
-            enclosure,
-        };
-        node.complete()?;
-        Ok(node)
     }
 
     fn complete(&self) -> Result<(), String> {

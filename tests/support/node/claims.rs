@@ -17,6 +17,13 @@ pub(crate) struct Claim {
     _lock: File,
 }
 
+/// Which nodes were removed, and which a running test has.
+#[derive(Default)]
+pub(crate) struct Removal {
+    pub(crate) removed: Vec<u8>,
+    pub(crate) in_use: Vec<u8>,
+}
+
 impl Claim {
     /// Claims a free number, having removed what crashed.
     pub(crate) fn take() -> Result<Self, String> {
@@ -49,6 +56,7 @@ impl Claim {
 }
 
 impl Drop for Claim {
+    #[allow(clippy::print_stderr, reason = "a second panic would end the test program")]
     fn drop(&mut self) {
         let removed = lock_all().and_then(|_all| remove(self.number));
         match removed {
@@ -60,18 +68,19 @@ impl Drop for Claim {
     }
 }
 
-/// Removes every node that no running test holds, and says which it removed and which are in use.
-pub(crate) fn remove_all() -> Result<(Vec<u8>, Vec<u8>), String> {
+/// Removes every node that no running test holds.
+pub(crate) fn remove_all() -> Result<Removal, String> {
     let _all = lock_all()?;
-    let mut outcome = (Vec::new(), Vec::new());
+    let mut removal = Removal::default();
     for number in known() {
-        if remove_unless_in_use(number)? {
-            outcome.0.push(number);
+        let list = if remove_unless_in_use(number)? {
+            &mut removal.removed
         } else {
-            outcome.1.push(number);
-        }
+            &mut removal.in_use
+        };
+        list.push(number);
     }
-    Ok(outcome)
+    Ok(removal)
 }
 
 fn remove_unless_in_use(number: u8) -> Result<bool, String> {

@@ -11,8 +11,9 @@ use std::process::Command;
 use super::claims::Claim;
 use super::life::Life;
 use super::{cgroups, remains};
+use crate::cluster::control_plane::Ports;
 use crate::cluster::processes::{Processes, children, wait};
-use crate::cluster::{Answer, Authority, Ports, Site};
+use crate::cluster::{Answer, Authority, Site};
 
 /// The namespaces, the line, the cgroup and the folder of a node; dropping it ends and removes all.
 pub(crate) struct Enclosure {
@@ -199,17 +200,18 @@ fn start_first_process(folder: &Path, mark: &str, life: Life) -> Result<(Process
     ];
     first.start("first", Path::new("/usr/bin/unshare"), &arguments.map(str::to_owned));
     let mut found = None;
-    wait(
-        &[&first],
-        "this machine allows mount, network and process namespaces",
-        || {
-            // It is there from the fork on, but is marked only once /proc is mounted and the shell runs.
-            found = remains::marked(mark)
-                .into_iter()
-                .find(|id| children(first.ids()[0]).contains(id) && is_shell(*id));
-            found.is_some()
-        },
-    )?;
+    // It is there from the fork on, but carries its mark only once /proc is mounted and the shell runs.
+    let outcome = wait(&[&first], "the first process runs", || {
+        found = children(first.ids()[0]).into_iter().find(|id| is_shell(*id));
+        found.is_some()
+    });
+    outcome.map_err(|_| {
+        let log = std::fs::read_to_string(first.log("first")).unwrap_or_default();
+        format!(
+            "a node needs namespaces of its own, which this machine refuses: {}",
+            log.trim()
+        )
+    })?;
     Ok((first, found.expect("the condition holds")))
 }
 

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use super::enclosure::Enclosure;
 use crate::cluster::processes::{Processes, wait};
-use crate::cluster::{Answer, tool, tool_file};
+use crate::cluster::tools::tool_file;
+use crate::cluster::{Answer, tool};
 
 /// Outrigger as it is built for the tests, with nft, as the user 65532.
 pub(crate) const OUTRIGGER: &str = "outrigger.test/outrigger:dev";
@@ -14,6 +15,15 @@ pub(crate) const OUTRIGGER: &str = "outrigger.test/outrigger:dev";
 pub(crate) const NGINX: &str = "outrigger.test/nginx:1";
 /// For the pods of tests: a shell with the usual commands, httpd, nc, and curl.
 pub(crate) const BUSYBOX: &str = "outrigger.test/busybox:1";
+
+/// Arguments of Helm by which the chart uses these images.
+pub(crate) const VALUES: [&str; 5] = [
+    "--set=image.repository=outrigger.test/outrigger",
+    "--set=image.tag=dev",
+    "--set=image.digest=",
+    "--set=image.pullPolicy=Never",
+    "--set=settings.proxyImage=outrigger.test/nginx:1",
+];
 
 /// Archives that are built beforehand, by `tests/cluster/images/build`.
 const ARCHIVES: [&str; 4] = ["pause.tar", "coredns.tar", "busybox.tar", "nginx.tar"];
