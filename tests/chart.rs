@@ -6,7 +6,8 @@
 
 use std::path::PathBuf;
 
-use outrigger::settings::SETTINGS;
+use expect_test::expect_file;
+use outrigger::settings::{SETTINGS, Setting};
 use outrigger::{names, requirements, yaml};
 use serde_json::{Map, Value, json};
 
@@ -60,18 +61,6 @@ fn the_version_is_that_of_the_program() {
     assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
 }
 
-#[test]
-fn the_settings_are_those_of_the_program() {
-    let expected: Map<String, Value> = SETTINGS
-        .iter()
-        .map(|row| (camel(row.key), json!({"type": "string", "description": row.help})))
-        .collect();
-    assert_eq!(
-        schema()["properties"]["settings"]["properties"],
-        Value::Object(expected)
-    );
-}
-
 /// `outrigger.mesh/proxy-image` is `proxyImage`.
 fn camel(key: &str) -> String {
     let words = key.strip_prefix(names::PREFIX).unwrap().split('-').enumerate();
@@ -98,18 +87,33 @@ fn parsed(requirements: &Value) -> requirements::Requirements {
     requirements::Requirements::parse(&requirements.to_string()).unwrap()
 }
 
-/// The chart speaks an older draft than the program, names a bad key where Helm's validator would name none, and takes a
-/// bare `off`, which Helm reads as false.
+/// Settings and requirements are described once, in the program; `UPDATE_EXPECT=1` writes them into the schema.
 #[test]
-fn the_schema_of_the_requirements_is_that_of_the_program() {
+fn the_schema_knows_the_settings_and_requirements_of_the_program() {
+    let mut expected = schema();
+    expected["properties"]["settings"]["properties"] = settings();
+    let (requirements, rule) = requirements_schema();
+    expected["properties"]["requirements"] = requirements;
+    expected["definitions"]["requirementsRule"] = rule;
+    let expected = serde_json::to_string_pretty(&expected).unwrap() + "\n";
+    expect_file![path("charts/outrigger/values.schema.json")].assert_eq(&expected);
+}
+
+fn settings() -> Value {
+    let property = |row: &Setting| (camel(row.key), json!({"type": "string", "description": row.help}));
+    SETTINGS.iter().map(property).collect()
+}
+
+/// The schema of the requirements, and that of one rule. The chart speaks an older draft than the program, names a bad key
+/// where Helm's validator would name none, and takes a bare `off`, which Helm reads as false.
+fn requirements_schema() -> (Value, Value) {
     let program = requirements::schema().to_string();
-    let mut program: Value =
-        serde_json::from_str(&program.replace("#/$defs/RawRule", "#/definitions/requirementsRule")).unwrap();
-    let program = program.as_object_mut().unwrap();
-    let rule = program.remove("$defs").unwrap()["RawRule"].clone();
+    let program = program.replace("#/$defs/RawRule", "#/definitions/requirementsRule");
+    let mut program: Map<String, Value> = serde_json::from_str(&program).unwrap();
+    let rule = program.shift_remove("$defs").unwrap()["RawRule"].clone();
     program.retain(|key, _| key != "$schema" && key != "title");
     let namespaces = program["properties"]["namespaces"].as_object_mut().unwrap();
-    let pattern = namespaces.remove("propertyNames").unwrap()["pattern"].clone();
+    let pattern = namespaces.shift_remove("propertyNames").unwrap()["pattern"].clone();
     let action = namespaces
         .insert("additionalProperties".to_owned(), json!(false))
         .unwrap();
@@ -118,15 +122,11 @@ fn the_schema_of_the_requirements_is_that_of_the_program() {
         json!({pattern.as_str().unwrap(): action}),
     );
     for property in program["properties"].as_object_mut().unwrap().values_mut() {
-        let Some(words) = property.get_mut("enum").and_then(Value::as_array_mut) else {
-            continue;
-        };
-        if words.contains(&json!("off")) {
+        let words = property.get_mut("enum").and_then(Value::as_array_mut);
+        if let Some(words) = words.filter(|words| words.contains(&json!("off"))) {
             words.push(json!(false));
             property["type"] = json!(["string", "boolean"]);
         }
     }
-    let schema = schema();
-    assert_eq!(schema["definitions"]["requirementsRule"], rule);
-    assert_eq!(schema["properties"]["requirements"], Value::Object(program.clone()));
+    (Value::Object(program), rule)
 }

@@ -17,10 +17,14 @@ mod webhooks;
 mod calls;
 #[path = "cluster_chart/life.rs"]
 mod life;
+#[path = "cluster_chart/matrix.rs"]
+mod matrix;
 #[path = "cluster_chart/metrics.rs"]
 mod metrics;
 #[path = "cluster_chart/pairs.rs"]
 mod pairs;
+#[path = "cluster_chart/pods.rs"]
+mod pods;
 #[path = "cluster_chart/refusals.rs"]
 mod refusals;
 #[path = "cluster_chart/rendering.rs"]

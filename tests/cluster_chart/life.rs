@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::helm::{NAMESPACE, RELEASE, chart, definitions, helm};
+use crate::helm::{NAMESPACE, RELEASE, chart, helm, install_definitions};
 use crate::webhooks::eventually;
 
 /// A value of caBundle: the API server wants PEM with a certificate in it.
@@ -116,9 +116,7 @@ fn objects(cluster: &Cluster) -> BTreeSet<String> {
 #[test]
 fn upgrades_keep_what_the_server_wrote_and_nothing_is_left_at_the_end() {
     let cluster = Cluster::start();
-    cluster
-        .kubectl(&["create", "-f", definitions().to_str().unwrap()])
-        .expect_success();
+    install_definitions(&cluster);
     cluster.create_namespace(NAMESPACE, &[("pod-security.kubernetes.io/enforce", "restricted")]);
     cluster.create_namespace("shop", &[("outrigger.mesh/inject", "enabled")]);
     let before = objects(&cluster);
@@ -194,64 +192,62 @@ fn create_pod(cluster: &Cluster) -> String {
     answer.output + &answer.errors
 }
 
+/// What the mode self-managed alone makes.
+const SELF_MANAGED: &[&str] = &[
+    "lease.coordination.k8s.io/outrigger-leader",
+    "role.rbac.authorization.k8s.io/outrigger",
+    "rolebinding.rbac.authorization.k8s.io/outrigger",
+    "secret/outrigger-certificates",
+];
+
+/// What the mode cert-manager alone makes.
+const CERT_MANAGER: &[&str] = &[
+    "certificate.cert-manager.io/outrigger",
+    "certificate.cert-manager.io/outrigger-ca",
+    "issuer.cert-manager.io/outrigger-ca",
+    "issuer.cert-manager.io/outrigger-self-signed",
+    "secret/outrigger-ca",
+    "secret/outrigger-tls",
+];
+
+/// The release holds these objects of the kinds in which modes differ, and no others.
+#[track_caller]
+fn assert_made(cluster: &Cluster, expected: &[&str]) {
+    let kinds = "secrets,leases,roles,rolebindings,issuers,certificates";
+    let ours = "app.kubernetes.io/instance=outrigger";
+    let names = cluster
+        .kubectl(&["get", kinds, "-n", NAMESPACE, "-l", ours, "-o", "name"])
+        .expect_success();
+    assert_eq!(
+        names.lines().collect::<BTreeSet<_>>(),
+        expected.iter().copied().collect()
+    );
+}
+
 /// What each mode makes goes with it, when it is changed and at the end.
 #[test]
 fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
     let cluster = Cluster::start();
-    cluster
-        .kubectl(&["create", "-f", definitions().to_str().unwrap()])
-        .expect_success();
-    cluster
-        .kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
-        .expect_success();
+    install_definitions(&cluster);
     cluster.create_namespace(NAMESPACE, &[]);
     let before = objects(&cluster);
-    let own = |cluster: &Cluster| {
-        let kinds = "secrets,leases,roles,rolebindings,issuers,certificates";
-        let names = cluster
-            .kubectl(&[
-                "get",
-                kinds,
-                "-n",
-                NAMESPACE,
-                "-l",
-                "app.kubernetes.io/instance=outrigger",
-                "-o",
-                "name",
-            ])
-            .expect_success();
-        names.lines().map(str::to_owned).collect::<BTreeSet<_>>()
-    };
-    let self_managed = [
-        "lease.coordination.k8s.io/outrigger-leader",
-        "role.rbac.authorization.k8s.io/outrigger",
-        "rolebinding.rbac.authorization.k8s.io/outrigger",
-        "secret/outrigger-certificates",
-    ];
-    let cert_manager = [
-        "certificate.cert-manager.io/outrigger",
-        "certificate.cert-manager.io/outrigger-ca",
-        "issuer.cert-manager.io/outrigger-ca",
-        "issuer.cert-manager.io/outrigger-self-signed",
-        "secret/outrigger-ca",
-        "secret/outrigger-tls",
-    ];
-    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-
     release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
-    assert_eq!(own(&cluster), set(&self_managed));
+    assert_made(&cluster, SELF_MANAGED);
+
     let everything = json!({"certificates": {"mode": "cert-manager"}, "serviceMonitor": {"enabled": true},
         "prometheusRule": {"enabled": true}, "grafanaDashboard": {"enabled": true}, "networkPolicy": {"enabled": true},
         "templates": {"mine.yaml.hbs": "x"}});
     upgrade(&cluster, &everything);
-    assert_eq!(own(&cluster), set(&cert_manager));
+    assert_made(&cluster, CERT_MANAGER);
     for kind in CONFIGURATIONS {
         let annotation = &get(&cluster, kind, RELEASE)["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
         assert_eq!(annotation, "outrigger-system/outrigger");
     }
-    let secret = json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": pem(&cluster)}});
-    upgrade(&cluster, &secret);
-    assert_eq!(own(&cluster), BTreeSet::new());
+    upgrade(
+        &cluster,
+        &json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": pem(&cluster)}}),
+    );
+    assert_made(&cluster, &[]);
     for kind in CONFIGURATIONS {
         let configuration = get(&cluster, kind, RELEASE);
         let mut entries = configuration["webhooks"].as_array().unwrap().iter();

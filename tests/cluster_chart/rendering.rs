@@ -10,150 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::helm::{self, NAMESPACE, only, rendered};
-use crate::merged;
-use crate::pairs::all_pairs;
-
-/// Places where users choose, each with its choices: values over the chart's own.
-fn switches() -> Vec<Vec<Value>> {
-    let certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
-    let everything = |enabled: bool| json!({"serviceMonitor": {"enabled": enabled}, "prometheusRule": {"enabled": enabled}, "grafanaDashboard": {"enabled": enabled}});
-    vec![
-        vec![
-            json!({}),
-            json!({"certificates": {"mode": "cert-manager", "extraNames": ["mesh.example.com", "10.0.0.7", "fd00::7"]}}),
-            json!({"certificates": {"mode": "cert-manager", "certManager": {"issuerRef": {"name": "internal", "kind": "ClusterIssuer"}}}}),
-            json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": certificate}}),
-        ],
-        vec![
-            json!({}),
-            json!({"injection": {"default": "enabled", "excludedNamespaces": ["cert-manager", "storage"]}}),
-        ],
-        vec![
-            json!({}),
-            json!({"webhook": {"failurePolicy": "Ignore", "workloads": false, "annotations": {"team": "mesh"}}}),
-            json!({"webhook": {"mutating": {"failurePolicy": "Ignore"}, "timeoutSeconds": 30, "reinvocationPolicy": "IfNeeded"}}),
-        ],
-        vec![json!({}), json!({"webhook": user_selectors()})],
-        vec![
-            json!({}),
-            json!({"requirements": {"labels": [], "proxy": "off", "namespaces": {"shop": "warn"}}}),
-            json!({"requirements": {"labels": [{"key": "team", "pattern": "[a-z]+", "default": "none", "message": "Say \"who\"."}]}}),
-        ],
-        vec![
-            json!({}),
-            json!({"templates": {"mine.yaml.hbs": "containers:\n  - {name: x}\n", "nginx.conf.hbs": "events {}\n"}}),
-        ],
-        vec![json!({}), json!({"settings": every_setting()})],
-        vec![
-            json!({}),
-            json!({"fullnameOverride": "mesh", "nameOverride": "injector", "commonLabels": {"team": "mesh"}, "podLabels": {"tier": "system"}}),
-        ],
-        vec![
-            json!({}),
-            json!({"podDisruptionBudget": {"enabled": false}, "replicaCount": 1}),
-            json!({"podDisruptionBudget": {"maxUnavailable": "50%"}, "replicaCount": 5}),
-            helm_values("values-ha.yaml"),
-        ],
-        vec![
-            json!({}),
-            json!({"networkPolicy": {"enabled": true}}),
-            json!({"networkPolicy": {"enabled": true, "apiServerPorts": [6443], "metricsFrom": [
-                {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}, "podSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
-                {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]}}),
-        ],
-        vec![
-            everything(false),
-            everything(true),
-            json!({"serviceMonitor": {"enabled": true, "labels": {"release": "prometheus"}},
-            "prometheusRule": {"enabled": true, "labels": {"release": "prometheus"}, "runbookUrl": "https://docs.example.com/operations"},
-            "grafanaDashboard": {"enabled": true, "labels": {"grafana": "yes"}, "annotations": {"folder": "Mesh"}}}),
-        ],
-        vec![json!({}), scheduling()],
-        vec![
-            json!({}),
-            json!({"hostNetwork": true, "ports": {"webhook": 10250, "admin": 10251}}),
-        ],
-        vec![
-            json!({}),
-            json!({"serviceAccount": {"create": false, "name": "mine"}, "rbac": {"create": false}}),
-            json!({"serviceAccount": {"name": "other", "annotations": {"role": "none"}}}),
-        ],
-        vec![
-            json!({}),
-            json!({"extraEnv": [{"name": "OUTRIGGER_WORKERS", "value": "4"}, {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-                   "podAnnotations": {"kubectl.kubernetes.io/default-container": "outrigger", "note": "yes"}, "imagePullSecrets": [{"name": "registry"}],
-                   "image": {"repository": "registry.example.com/mesh/outrigger", "digest": format!("sha256:{}", "0a".repeat(32))}}),
-        ],
-        vec![
-            json!({}),
-            json!({"logging": {"level": "debug", "format": "text"}, "shutdown": {"drainDelaySeconds": 0, "drainTimeoutSeconds": 60}}),
-        ],
-        vec![
-            json!({}),
-            json!({"resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}}),
-        ],
-    ]
-}
-
-fn user_selectors() -> Value {
-    json!({
-        "namespaceSelector": {"matchLabels": {"tier": "applications"}, "matchExpressions": [{"key": "legacy", "operator": "DoesNotExist"}]},
-        "objectSelector": {"matchLabels": {"mesh": "yes"}, "matchExpressions": [{"key": "phase", "operator": "NotIn", "values": ["test"]}]},
-    })
-}
-
-fn scheduling() -> Value {
-    json!({
-        "topologySpreadConstraints": [{"maxSkew": 2, "minDomains": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"app": "outrigger"}}, "nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Honor"}],
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "webhook"}}}]}},
-        "tolerations": [{"key": "system", "operator": "Equal", "value": "yes", "effect": "NoExecute", "tolerationSeconds": 60}],
-        "priorityClassName": "system-cluster-critical",
-        "nodeSelector": {"pool": "system"},
-    })
-}
-
-/// A good value for every setting.
-fn every_setting() -> Value {
-    let good = |row: &outrigger::settings::Setting| match row.key {
-        names::UPSTREAMS => "- orders.shop:8080\n",
-        names::POSITION => "native",
-        names::INBOUND_PORTS => "8080/http, 9000",
-        names::EXCLUDE_INBOUND_PORTS | names::EXCLUDE_OUTBOUND_PORTS => "3306",
-        names::UPSTREAM_NAMESPACES => "*",
-        names::ALLOW_FROM => "shop/*",
-        names::IDENTITY_SECRET => "identity",
-        names::operator::RESOLVER => "10.96.0.10",
-        _ => row.default,
-    };
-    SETTINGS.iter().map(|row| (camel(row.key), json!(good(row)))).collect()
-}
-
-fn camel(key: &str) -> String {
-    let words = key.strip_prefix(names::PREFIX).unwrap().split('-').enumerate();
-    let words = words.map(|(index, word)| match word.split_at(1) {
-        (first, rest) if index > 0 => first.to_uppercase() + rest,
-        _ => word.to_owned(),
-    });
-    words.collect()
-}
-
-fn helm_values(file: &str) -> Value {
-    let text = std::fs::read_to_string(format!("{}/{file}", helm::chart())).unwrap();
-    outrigger::yaml::parse_one(&text).unwrap()
-}
-
-/// The values of every row of the matrix.
-fn matrix() -> Vec<Value> {
-    let switches = switches();
-    let sizes: Vec<usize> = switches.iter().map(Vec::len).collect();
-    let values = |row: Vec<usize>| {
-        let choices = row.iter().zip(&switches).map(|(choice, switch)| &switch[*choice]);
-        choices.fold(json!({}), |all, choice| merged(&all, choice))
-    };
-    all_pairs(&sizes).into_iter().map(values).collect()
-}
+use crate::matrix::matrix;
 
 /// A cluster that knows the resources of cert-manager and of the Prometheus Operator, with the release's namespace. It is
 /// the whole suite's, but for tests that install.
@@ -162,7 +19,7 @@ fn prepared() -> Arc<Cluster> {
     let cluster = Cluster::shared();
     let mut prepared = PREPARED.lock().unwrap();
     if !*prepared || !cluster.kubectl(&["get", "namespace", NAMESPACE]).success {
-        install_definitions(&cluster);
+        helm::install_definitions(&cluster);
         let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
         cluster.create_namespace(NAMESPACE, &[restricted]);
         // A dry run of a pod asks for its account, which a dry run does not make.
@@ -174,17 +31,6 @@ fn prepared() -> Arc<Cluster> {
         *prepared = true;
     }
     cluster
-}
-
-/// The definitions are too large for the annotation of `kubectl apply`.
-fn install_definitions(cluster: &Cluster) {
-    let file = helm::definitions();
-    cluster
-        .kubectl(&["create", "-f", file.to_str().unwrap()])
-        .expect_success();
-    cluster
-        .kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
-        .expect_success();
 }
 
 /// Lets the API server check objects without storing them; every field has to be known. Where an object names no
@@ -360,7 +206,7 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
         json!({"certificates": {"mode": "cert-manager"}}),
         json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": certificate}}),
     ] {
-        assert_eq!(named(&values), [namespaces.clone()], "{values}");
+        assert_eq!(named(&values), std::slice::from_ref(&namespaces), "{values}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `outrigger verify` with the rights that the chart's test gives it, and no others.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,166 +11,148 @@ use crate::cluster::Cluster;
 use crate::helm::rendered;
 use crate::webhooks::{Mesh, eventually};
 
-/// Where the account of the test lies; not the release's namespace of other tests.
-const ACCOUNTS: &str = "verify-accounts";
+/// What a run left.
+#[derive(Debug)]
+struct Run {
+    code: Option<i32>,
+    output: String,
+    errors: String,
+}
 
-/// A kubeconfig for the account of the chart's test, which may do what the hook's role says in `namespace`.
-fn account(cluster: &Cluster, namespace: &str) -> PathBuf {
-    let values = json!({"test": {"namespace": namespace}});
-    for mut object in rendered(&values) {
-        if !object["metadata"]["annotations"]["helm.sh/hook"].is_string() || object["kind"] == "Pod" {
-            continue;
-        }
-        if object["kind"] == "ServiceAccount" {
-            object["metadata"]["namespace"] = json!(ACCOUNTS);
-        }
-        if object["kind"] == "RoleBinding" {
-            object["subjects"][0]["namespace"] = json!(ACCOUNTS);
+/// Runs `outrigger verify` with arguments that are separated by spaces.
+fn verify(kubeconfig: &Path, arguments: &str) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_outrigger"))
+        .env_clear()
+        .env("KUBECONFIG", kubeconfig)
+        .arg("verify")
+        .args(arguments.split_whitespace())
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run {
+        code: output.status.code(),
+        output: text(output.stdout),
+        errors: text(output.stderr),
+    }
+}
+
+impl Run {
+    /// It says that a webhook does not work, and why.
+    #[track_caller]
+    fn fails_for(&self, reason: &str) {
+        assert_eq!((self.code, &*self.output), (Some(1), ""), "{self:?}");
+        assert!(self.errors.contains(reason), "{reason}: {self:?}");
+    }
+}
+
+/// A kubeconfig for an account that may do in a new namespace what the chart's test may, once it may.
+fn account(mesh: &Mesh, namespace: &str) -> PathBuf {
+    let cluster = &mesh.cluster;
+    let accounts = format!("{namespace}-accounts");
+    cluster.create_namespace(&accounts, &[]);
+    cluster.create_namespace(namespace, &[]);
+    let objects = rendered(&json!({"test": {"namespace": namespace}}));
+    let hooks = objects
+        .into_iter()
+        .filter(|object| object["metadata"]["annotations"]["helm.sh/hook"].is_string());
+    for mut object in hooks.filter(|object| object["kind"] != "Pod") {
+        // The release's namespace is other tests'.
+        match object["kind"].as_str().unwrap() {
+            "ServiceAccount" => object["metadata"]["namespace"] = json!(accounts),
+            "RoleBinding" => object["subjects"][0]["namespace"] = json!(accounts),
+            _ => {}
         }
         cluster
-            .kubectl_reading(&object.to_string(), &["apply", "-f", "-"])
+            .kubectl_reading(&object.to_string(), &["create", "-f", "-"])
             .expect_success();
     }
     let token = cluster
-        .kubectl(&["create", "token", "outrigger-verify", "-n", ACCOUNTS])
+        .kubectl(&["create", "token", "outrigger-verify", "-n", &accounts])
         .expect_success();
-    with_token(cluster, token.trim())
+    let kubeconfig = with_token(cluster, token.trim(), namespace);
+    eventually("the account may create pods", || {
+        !verify(&kubeconfig, &format!("-n {namespace}"))
+            .errors
+            .contains("is missing: grant it")
+    });
+    kubeconfig
 }
 
 /// The administrator's kubeconfig with a token in place of the certificate.
-fn with_token(cluster: &Cluster, token: &str) -> PathBuf {
+fn with_token(cluster: &Cluster, token: &str, name: &str) -> PathBuf {
     let text = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     let mut kubeconfig: Value = serde_json::from_str(&text).unwrap();
     kubeconfig["users"][0]["user"] = json!({"token": token});
-    let path = cluster.folder().join("verify.kubeconfig");
+    let path = cluster.folder().join(format!("{name}.kubeconfig"));
     std::fs::write(&path, kubeconfig.to_string()).unwrap();
     path
 }
 
-fn verify(kubeconfig: &std::path::Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_outrigger"))
-        .env_clear()
-        .env("KUBECONFIG", kubeconfig)
-        .arg("verify")
-        .args(arguments)
-        .output()
-        .unwrap()
-}
+#[test]
+fn verify_says_that_both_webhooks_work_and_stores_nothing() {
+    let mesh = Mesh::shared();
+    let kubeconfig = account(&mesh, "verified");
+    let run = verify(&kubeconfig, "-n verified --label environment=dev");
+    let expected = format!(
+        "mutating webhook: works; version {} added the proxy by the template proxy-sidecar\n\
+         validating webhook: works; refused a pod without the label environment\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!((run.code, run.output, run.errors), (Some(0), expected, String::new()));
+    let pods = mesh.cluster.kubectl(&["get", "pods", "-n", "verified", "-o", "name"]);
+    assert_eq!(pods.expect_success(), "");
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    let lenient = mesh.cluster.folder().join("lenient.yaml");
+    std::fs::write(&lenient, "labels: [{key: environment}]\naction: warn\n").unwrap();
+    let run = verify(
+        &kubeconfig,
+        &format!(
+            "-n verified --label environment=dev --requirements {}",
+            lenient.display()
+        ),
+    );
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.output.contains("validating webhook: not asked; no rule"), "{run:?}");
 }
 
 #[test]
-fn verify_says_whether_the_webhooks_work() {
+fn verify_says_what_does_not_work() {
     let mesh = Mesh::shared();
-    mesh.cluster.create_namespace(ACCOUNTS, &[]);
-    mesh.cluster.create_namespace("verified", &[]);
-    let kubeconfig = account(&mesh.cluster, "verified");
-    let pods = || {
-        mesh.cluster
-            .kubectl(&["get", "pods", "-n", "verified", "-o", "name"])
-            .expect_success()
-    };
-    let mut output = None;
-    // The rights take a moment.
-    eventually("the webhooks work", || {
-        let answer = verify(&kubeconfig, &["-n", "verified", "--label", "environment=dev"]);
-        let code = answer.status.code();
-        output = Some(answer);
-        code == Some(0)
-    });
-    let expected = format!(
-        "mutating webhook: works; version {} added the proxy by the template proxy-sidecar\nvalidating webhook: works; refused a pod \
-         without the label environment\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    let output = output.unwrap();
-    assert_eq!((text(&output.stdout), text(&output.stderr)), (expected, String::new()));
-    assert_eq!(pods(), "", "nothing is stored");
-
-    let folder = mesh.cluster.folder();
-    let other = folder.join("other.yaml");
+    let kubeconfig = account(&mesh, "failing");
+    let other = mesh.cluster.folder().join("other.yaml");
     std::fs::write(&other, "labels: [{key: team}]\n").unwrap();
-    let none = folder.join("none.yaml");
-    std::fs::write(&none, "labels: [{key: environment}]\naction: warn\n").unwrap();
-    let usable = verify(
-        &kubeconfig,
-        &[
-            "-n",
-            "verified",
-            "--label",
-            "environment=dev",
-            "--requirements",
-            none.to_str().unwrap(),
-        ],
+    let other = format!(
+        "-n failing --label environment=dev --label team=a --requirements {}",
+        other.display()
     );
-    assert_eq!(usable.status.code(), Some(0));
-    assert!(
-        text(&usable.stdout).contains("validating webhook: not asked; no rule"),
-        "{usable:?}"
-    );
-
-    mesh.cluster
-        .create_namespace("verified-off", &[("outrigger.mesh/inject", "disabled")]);
-    let cases: [(&[&str], &str); 5] = [
-        (&["-n", "verified"], "label environment is missing"),
+    for (arguments, reason) in [
+        ("-n failing", "label environment is missing"),
+        (&other, "a pod without the label team was admitted"),
         (
-            &[
-                "-n",
-                "verified",
-                "--label",
-                "environment=dev",
-                "--label",
-                "team=a",
-                "--requirements",
-                other.to_str().unwrap(),
-            ],
-            "a pod without the label team was admitted",
-        ),
-        (
-            &["-n", "verified-off", "--label", "environment=dev"],
-            "create on pods in namespace verified-off is missing",
-        ),
-        (
-            &["-n", "absent", "--label", "environment=dev"],
+            "-n absent --label environment=dev",
             "create on pods in namespace absent is missing",
         ),
-        (&["-n", "A/b"], "does not exist"),
-    ];
-    for (arguments, reason) in cases {
-        let output = verify(&kubeconfig, arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
-        assert_eq!(text(&output.stdout), "", "{arguments:?}");
-        assert!(
-            text(&output.stderr).contains(reason),
-            "{arguments:?}: {}",
-            text(&output.stderr)
-        );
+        ("-n A/b", "does not exist"),
+    ] {
+        verify(&kubeconfig, arguments).fails_for(reason);
     }
     let started = Instant::now();
-    let late = verify(&kubeconfig, &["-n", "absent", "--timeout", "2s"]);
-    assert_eq!(late.status.code(), Some(1));
+    verify(&kubeconfig, "-n absent --timeout 2s").fails_for("is missing");
     assert!(started.elapsed() >= Duration::from_secs(1), "it did not try again");
-    let off = verify(
-        &mesh.cluster.kubeconfig(),
-        &["-n", "verified-off", "--label", "environment=dev"],
-    );
-    assert!(
-        text(&off.stderr).contains("the mutating webhook added no proxy"),
-        "{off:?}"
-    );
-    assert_eq!(off.status.code(), Some(1));
+    mesh.cluster
+        .create_namespace("switched-off", &[("outrigger.mesh/inject", "disabled")]);
+    verify(&mesh.cluster.kubeconfig(), "-n switched-off --label environment=dev")
+        .fails_for("the mutating webhook added no proxy");
 }
 
 #[test]
 fn verify_needs_a_cluster_and_arguments_that_mean_something() {
-    let nowhere = verify(std::path::Path::new("/nonexistent"), &[]);
-    assert_eq!(nowhere.status.code(), Some(2), "{nowhere:?}");
-    for arguments in [["--label", "environment"], ["--timeout", "soon"], ["--timeout", "-5s"]] {
-        let output = verify(std::path::Path::new("/nonexistent"), &arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).contains("expected"), "{arguments:?}: {output:?}");
+    let nowhere = Path::new("/nonexistent");
+    assert_eq!(verify(nowhere, "").code, Some(2));
+    for arguments in ["--label environment", "--timeout soon", "--timeout -5s"] {
+        let run = verify(nowhere, arguments);
+        assert_eq!(run.code, Some(2), "{arguments}");
+        assert!(run.errors.contains("expected"), "{arguments}: {run:?}");
     }
 }
 
@@ -178,26 +160,19 @@ fn verify_needs_a_cluster_and_arguments_that_mean_something() {
 #[test]
 fn verify_notices_that_a_webhook_is_gone_or_out_of_reach() {
     let cluster = Arc::new(Cluster::start());
-    let arguments = ["-n", "default", "--label", "environment=dev"];
-    let gone = verify(&cluster.kubeconfig(), &arguments);
-    assert_eq!(gone.status.code(), Some(1));
-    assert!(
-        text(&gone.stderr).contains("the mutating webhook added no proxy"),
-        "{gone:?}"
-    );
+    let arguments = "-n default --label environment=dev";
+    verify(&cluster.kubeconfig(), arguments).fails_for("the mutating webhook added no proxy");
 
     let mesh = Mesh::start(cluster);
+    let kubeconfig = mesh.cluster.kubeconfig();
     mesh.cluster
         .kubectl(&["delete", "validatingwebhookconfiguration", "outrigger"])
         .expect_success();
     eventually("the validating webhook is no longer called", || {
-        let output = verify(&mesh.cluster.kubeconfig(), &arguments);
-        output.status.code() == Some(1)
-            && text(&output.stderr).contains("a pod without the label environment was admitted")
+        verify(&kubeconfig, arguments).code == Some(1)
     });
+    verify(&kubeconfig, arguments).fails_for("a pod without the label environment was admitted");
 
     mesh.server().terminate();
-    let output = verify(&mesh.cluster.kubeconfig(), &arguments);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("failed calling webhook"), "{output:?}");
+    verify(&kubeconfig, arguments).fails_for("failed calling webhook");
 }

@@ -19,7 +19,8 @@ use tempfile::TempDir;
 pub(crate) use certificates::{Authority, Files};
 use ports::free_ports;
 use processes::Processes;
-use tools::tool;
+#[allow(unused_imports, reason = "each suite uses its own part of the support modules")]
+pub(crate) use tools::tool;
 
 mod certificates;
 mod ports;

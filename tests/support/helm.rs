@@ -7,10 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::cluster::{Answer, Cluster};
-use tools::tool;
-
-mod tools;
+use crate::cluster::{Answer, Cluster, tool};
 
 /// Where releases are installed.
 pub(crate) const NAMESPACE: &str = "outrigger-system";
@@ -91,7 +88,13 @@ pub(crate) fn only<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
     object
 }
 
-/// The file with the resource definitions of cert-manager and of the Prometheus Operator.
-pub(crate) fn definitions() -> PathBuf {
-    tool("TEST_DEFINITIONS")
+/// Makes the resources of cert-manager and of the Prometheus Operator known. Their definitions are too large for the
+/// annotation of `kubectl apply`.
+pub(crate) fn install_definitions(cluster: &Cluster) {
+    let file = tool("TEST_DEFINITIONS");
+    let file = file.to_str().expect("the path is UTF-8");
+    cluster.kubectl(&["create", "-f", file]).expect_success();
+    cluster
+        .kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
+        .expect_success();
 }
