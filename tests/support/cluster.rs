@@ -22,6 +22,7 @@ use ports::free_ports;
 #[allow(unused_imports, reason = "each suite uses its own part of the support modules")]
 pub(crate) use processes::PATIENCE;
 use processes::{Processes, wait};
+#[allow(unused_imports, reason = "each suite uses its own part of the support modules")]
 pub(crate) use tools::tool;
 
 mod certificates;

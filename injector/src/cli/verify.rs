@@ -151,9 +151,9 @@ impl Verifier<'_> {
         let mut labels = self.labels.clone();
         labels.remove(key);
         match self.cluster.create_dry_run(self.namespace, &pod(&labels)).await {
-            Err(ClusterError::Denied(message)) if message.contains(key) => {
-                Ok(format!("validating webhook: works; refused a pod without the label {key}"))
-            }
+            Err(ClusterError::Denied(message)) if message.contains(key) => Ok(format!(
+                "validating webhook: works; refused a pod without the label {key}"
+            )),
             Err(denied @ ClusterError::Denied(_)) => Err(Failure::Refused(denied)),
             Err(error) => Err(error.into()),
             Ok(_) => Err(Failure::Unjudged(key.to_owned())),
