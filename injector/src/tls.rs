@@ -227,7 +227,7 @@ pub fn warm_up() -> Result<(), rustls::crypto::GetRandomFailed> {
 
 /// Named at every use, never installed as the process default: with two providers in a build the
 /// default is ambiguous and rustls panics.
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     aws_lc_rs::default_provider()
 }
 
