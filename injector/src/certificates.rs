@@ -14,15 +14,25 @@
 //! 4. *retire*: another overlap has passed, so that no replica serves what the old authority signed,
 //!    and it leaves `ca.crt`.
 
+mod api;
 pub mod certificate;
+mod configuration;
+mod follow;
+mod keep;
+mod lease;
 pub mod make;
+pub mod metrics;
 pub mod moment;
+mod pace;
 pub mod plan;
+mod publish;
+mod secret;
 pub mod state;
 
 #[cfg(test)]
 mod simulation;
 
 pub use self::certificate::{Certificate, CertificateError};
+pub use self::keep::keep;
 pub use self::moment::Moment;
 pub use self::state::{State, Unsound};

@@ -16,8 +16,9 @@ pub struct View<'a> {
     pub secret: Result<&'a State, &'a Unsound>,
     /// The last sound state that this process has seen.
     pub memory: Option<&'a State>,
-    /// Whether each webhook configuration that exists carries exactly the Secret's bundle.
-    pub in_force: bool,
+    /// Whether each webhook configuration that exists carries exactly the Secret's bundle; `None`
+    /// while that is not known.
+    pub in_force: Option<bool>,
     /// What somebody asked for through the Secret's annotation.
     pub asked: Option<&'a str>,
 }
@@ -127,6 +128,31 @@ impl Change {
         }
     }
 
+    /// What it means, for people.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Found => "made an authority and a serving certificate",
+            Self::Restore => "wrote back what the Secret held before somebody changed it",
+            Self::Issue(_) => "made a serving certificate",
+            Self::Begin(_) => "made the next authority, which is trusted beside the present one from now on",
+            Self::Mark => "the overlap of two authorities counts from now on",
+            Self::Unmark => "a caBundle lacks the next authority, so that the overlap starts again",
+            Self::Switch => "the next authority signs from now on",
+            Self::Retire => "the authority before is not trusted any more",
+            Self::Dismiss => "what was asked for is under way, or unknown: ask for certificate or ca",
+        }
+    }
+
+    /// Why, where there is more than one possible reason.
+    #[must_use]
+    pub fn why(self) -> Option<Why> {
+        match self {
+            Self::Issue(why) | Self::Begin(why) => Some(why),
+            _ => None,
+        }
+    }
+
     /// Whether whatever was asked for is done with it.
     #[must_use]
     pub fn answers(self) -> bool {
@@ -179,7 +205,7 @@ struct Plan<'a> {
     state: &'a State,
     now: Moment,
     settings: &'a Settings,
-    in_force: bool,
+    in_force: Option<bool>,
     asked: Option<Request>,
 }
 
@@ -246,8 +272,8 @@ impl Plan<'_> {
             Some(Change::Switch)
         } else {
             match (self.in_force, self.since()) {
-                (true, None) => Some(Change::Mark),
-                (false, Some(_)) => Some(Change::Unmark),
+                (Some(true), None) => Some(Change::Mark),
+                (Some(false), Some(_)) => Some(Change::Unmark),
                 _ => None,
             }
         }
@@ -261,7 +287,7 @@ impl Plan<'_> {
             Ok(leaf) => leaf.certificate.not_after,
             Err(_) => self.state.signer.certificate.not_after,
         };
-        match self.since().filter(|_| self.in_force) {
+        match self.since().filter(|_| self.in_force == Some(true)) {
             Some(since) => since.plus(self.settings.lifetimes.overlap).min(since.midpoint(end)),
             None => end,
         }

@@ -90,7 +90,7 @@ impl World {
         let view = View {
             secret: self.state.as_ref(),
             memory: self.memory.as_ref(),
-            in_force: self.in_force(),
+            in_force: Some(self.in_force()),
             asked: self.asked,
         };
         plan(&view, self.now, &self.settings)

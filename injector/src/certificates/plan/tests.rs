@@ -30,7 +30,7 @@ fn at(days: u32) -> Moment {
 struct Case {
     state: Result<State, Unsound>,
     memory: Option<State>,
-    in_force: bool,
+    in_force: Option<bool>,
     asked: Option<&'static str>,
     settings: Settings,
 }
@@ -40,7 +40,7 @@ impl Case {
         Self {
             state: Ok(state),
             memory: None,
-            in_force: true,
+            in_force: Some(true),
             asked: None,
             settings: settings(),
         }
@@ -70,7 +70,7 @@ impl Case {
     }
 
     fn lacking(mut self) -> Self {
-        self.in_force = false;
+        self.in_force = Some(false);
         self
     }
 }
@@ -191,6 +191,15 @@ fn the_next_authority_waits_until_everyone_trusts_it() {
 }
 
 #[test]
+fn nothing_is_decided_before_the_configurations_are_known() {
+    for (state, now) in [(begun(), at(10)), (marked(), at(10)), (marked(), at(11))] {
+        let mut case = Case::of(state);
+        case.in_force = None;
+        assert!(matches!(case.plan(now), Step::Wait(_)), "{:?}", case.plan(now));
+    }
+}
+
+#[test]
 fn the_authority_before_leaves_after_another_overlap() {
     let retire = at(10).plus(OVERLAP);
     assert_eq!(switched().retiring.len(), 1);
@@ -212,7 +221,7 @@ fn without_time_for_an_overlap_what_is_left_is_shared() {
         },
         now: late,
         settings: &settings(),
-        in_force: true,
+        in_force: Some(true),
         asked: None,
     };
     assert_eq!(plan.switch_at(), end.minus(Duration::from_mins(2)));
