@@ -42,7 +42,7 @@ image: packages build ## Write the container image as an OCI archive to target/d
 .PHONY: fmt
 fmt: ## Check the formatting of Rust and Go
 	cargo fmt --check
-	@badly=$$(gofmt -l tests/yaml-judge); [[ -z $$badly ]] || { echo "run gofmt -w on: $$badly" >&2; exit 1; }
+	@badly=$$(gofmt -l tests/yaml-judge tests/echo); [[ -z $$badly ]] || { echo "run gofmt -w on: $$badly" >&2; exit 1; }
 
 .PHONY: clippy
 clippy: ## Lint everything, warnings are errors
@@ -74,8 +74,9 @@ env: ## Print the variables that name these programs, for the eval of a shell
 	@tests/print-env
 
 .PHONY: test-judge
-test-judge: ## Test the program that reads YAML as kubectl does
+test-judge: ## Test the programs in Go that the tests use
 	cd tests/yaml-judge && go vet . && go test .
+	cd tests/echo && go vet . && go test .
 
 .PHONY: test-tools
 test-tools: packages ## Run the suites that need nginx or the YAML judge

@@ -16,6 +16,9 @@ pub(crate) const NGINX: &str = "outrigger.test/nginx:1";
 /// For the pods of tests: a shell with the usual commands, httpd, nc, and curl.
 pub(crate) const BUSYBOX: &str = "outrigger.test/busybox:1";
 
+/// The program of `tests/echo`: an application, and a client that counts.
+pub(crate) const ECHO: &str = "outrigger.test/echo:1";
+
 /// Arguments of Helm by which the chart uses these images.
 pub(crate) const VALUES: [&str; 5] = [
     "--set=image.repository=outrigger.test/outrigger",
@@ -26,7 +29,7 @@ pub(crate) const VALUES: [&str; 5] = [
 ];
 
 /// Archives that are built beforehand, by `tests/cluster/images/build`.
-const ARCHIVES: [&str; 4] = ["pause.tar", "coredns.tar", "busybox.tar", "nginx.tar"];
+const ARCHIVES: [&str; 5] = ["pause.tar", "coredns.tar", "busybox.tar", "nginx.tar", "echo.tar"];
 
 /// Imports all images, once containerd answers.
 pub(crate) fn import_all(enclosure: &Enclosure, containerd: &Processes) -> Result<(), String> {
