@@ -19,6 +19,7 @@ mod serve;
 mod templates;
 
 pub use input::load_injector;
+pub use redirect::RedirectArgs;
 
 use crate::error::error_chain;
 
