@@ -37,7 +37,9 @@ impl Processes {
     /// When the program or the log file cannot be started or made.
     pub(crate) fn start(&mut self, name: &'static str, program: &Path, arguments: &[String]) {
         let log = self.log(name);
-        let output = File::create(&log).unwrap_or_else(|e| panic!("cannot make {}: {e}", log.display()));
+        // At the end each time: a program that opens /dev/stdout itself would write over what comes another way.
+        let output = File::options().append(true).create(true).open(&log);
+        let output = output.unwrap_or_else(|e| panic!("cannot make {}: {e}", log.display()));
         let errors = output.try_clone().expect("an open file can be cloned");
         let mut command = Command::new("/usr/bin/setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments);
