@@ -21,6 +21,7 @@ mod templates;
 mod verify;
 
 pub use input::load_injector;
+pub use redirect::RedirectArgs;
 
 use crate::error::error_chain;
 

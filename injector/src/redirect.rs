@@ -32,6 +32,11 @@ pub struct Outbound {
 /// The table that holds the rules.
 pub const TABLE: &str = "outrigger";
 
+/// Leaves connections alone that were there before the rules, such as those of another sidecar that started earlier. The
+/// kernel takes a packet in their middle for the first of a new connection, since it has not tracked them until then
+/// (`nf_conntrack_tcp_loose`), and would send it to a proxy that knows nothing of it.
+const OLDER: &str = "tcp flags & (fin | syn | rst | ack) != syn return";
+
 impl Redirect {
     /// The script for `nft -f -`. The table is made, emptied and filled in one transaction, so that
     /// running it again changes nothing, and there is no moment without rules.
@@ -48,6 +53,7 @@ impl Redirect {
     }
 
     fn inbound_rules(&self, script: &mut String) {
+        rule(script, format_args!("{OLDER}"));
         for port in &self.node_probes {
             for address in &self.node_addresses {
                 rule(
@@ -62,6 +68,7 @@ impl Redirect {
     }
 
     fn outbound_rules(&self, script: &mut String) {
+        rule(script, format_args!("{OLDER}"));
         rule(script, format_args!("meta skuid {} return", self.proxy_uid));
         for Outbound {
             addresses,
@@ -148,12 +155,14 @@ mod tests {
             table inet outrigger {
               chain inbound {
                 type nat hook prerouting priority dstnat; policy accept;
+                tcp flags & (fin | syn | rst | ack) != syn return
                 ip saddr 172.30.0.2 tcp dport 9000 return
                 tcp dport 8080 redirect to :15200
                 tcp dport 9000 redirect to :15201
               }
               chain outbound {
                 type nat hook output priority -100; policy accept;
+                tcp flags & (fin | syn | rst | ack) != syn return
                 meta skuid 101 return
                 ip daddr 10.96.0.7 tcp dport 80 redirect to :15100
                 ip6 daddr fd00::7 tcp dport 80 redirect to :15100

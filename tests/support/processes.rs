@@ -115,6 +115,7 @@ impl Processes {
     fn spawn(&self, name: &str, arguments: &[OsString]) -> Child {
         let log = self.log(name);
         let output = OpenOptions::new()
+            // At the end each time: a program that opens /dev/stdout itself would write over what comes another way.
             .append(true)
             .open(&log)
             .unwrap_or_else(|e| panic!("cannot open {}: {e}", log.display()));

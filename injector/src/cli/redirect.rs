@@ -1,30 +1,30 @@
 //! `outrigger redirect`: what the init container proxy-redirect runs.
 
-use std::io::Write;
-use std::net::{IpAddr, ToSocketAddrs};
-use std::process::{Command, Stdio};
+use std::net::IpAddr;
 use std::str::FromStr;
-use std::time::Duration;
-
-use anyhow::{Context, bail};
 
 use super::{Status, print};
-use crate::names::UPSTREAMS;
 use crate::redirect::{Outbound, Redirect, gateways, gateways6};
 
+mod lookup;
+mod nft;
+
+/// The arguments of `outrigger redirect`, as templates write them into the init container.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Needs NET_ADMIN and the program nft. Running it again changes nothing.
+#[command(
+    after_help = "Needs root with NET_ADMIN, and the program nft. Running it again changes nothing.
 
 Example:
-  outrigger redirect --proxy-uid=101 --inbound=8080:15200 --outbound=orders.shop.svc.cluster.local:8080:15100")]
-pub(super) struct RedirectArgs {
+  outrigger redirect --proxy-uid=101 --inbound=8080:15200 --outbound=orders.shop.svc.cluster.local:8080:15100"
+)]
+pub struct RedirectArgs {
     /// The uid whose own calls are not redirected: the proxy's.
     #[arg(long, value_name = "UID")]
     proxy_uid: u32,
     /// A port of the application and the proxy's port for it.
     #[arg(long, value_name = "PORT:LISTEN")]
     inbound: Vec<PortPair>,
-    /// A service, its port, and the proxy's port for it.
+    /// A service by its full name, its port, and the proxy's port for it.
     #[arg(long, value_name = "HOST:PORT:LISTEN")]
     outbound: Vec<Target>,
     /// A port that the kubelet probes without the proxy, from --node-ips and the default gateways.
@@ -33,7 +33,7 @@ pub(super) struct RedirectArgs {
     /// The node's addresses.
     #[arg(long, value_name = "IP,…", value_delimiter = ',')]
     node_ips: Vec<IpAddr>,
-    /// How often a name that does not resolve is tried again, a second apart.
+    /// How often names that do not resolve are tried again, a second apart.
     #[arg(long, default_value_t = 30)]
     resolve_retries: u32,
     /// Print the rules; change nothing.
@@ -75,92 +75,51 @@ impl FromStr for Target {
     }
 }
 
-pub(super) fn run(args: &RedirectArgs) -> anyhow::Result<Status> {
-    let resolved = args.outbound.iter().map(|target| resolve(target, args.resolve_retries));
-    let redirect = Redirect {
-        proxy_uid: args.proxy_uid,
-        inbound: args
-            .inbound
-            .iter()
-            .map(|PortPair(port, listen)| (*port, *listen))
-            .collect(),
-        outbound: resolved.collect::<Result<_, _>>()?,
-        node_probes: args.node_probe.clone(),
-        node_addresses: if args.node_probe.is_empty() {
-            Vec::new()
-        } else {
-            node_addresses(&args.node_ips)
-        },
-    };
-    let script = redirect.script();
-    if args.dry_run {
-        return print(script.as_bytes());
+impl RedirectArgs {
+    /// What the arguments ask for, where `addresses` tells those of a name, and `gateways` are the addresses besides the
+    /// node's own from which its kubelet probes.
+    #[must_use]
+    pub fn rules(&self, addresses: impl Fn(&str) -> Vec<IpAddr>, gateways: Vec<IpAddr>) -> Redirect {
+        let outbound = |Target { host, ports }: &Target| Outbound {
+            addresses: addresses(host),
+            port: ports.0,
+            listen: ports.1,
+        };
+        Redirect {
+            proxy_uid: self.proxy_uid,
+            inbound: self
+                .inbound
+                .iter()
+                .map(|PortPair(port, listen)| (*port, *listen))
+                .collect(),
+            outbound: self.outbound.iter().map(outbound).collect(),
+            node_probes: self.node_probe.clone(),
+            node_addresses: sorted(self.node_ips.iter().copied().chain(gateways).collect()),
+        }
     }
-    apply(&script)?;
+}
+
+pub(super) fn run(args: &RedirectArgs) -> anyhow::Result<Status> {
+    let hosts = args.outbound.iter().map(|target| target.host.as_str());
+    let found = lookup::addresses(hosts, args.resolve_retries)?;
+    let script = args.rules(|host| found[host].clone(), default_gateways()).script();
+    if !args.dry_run {
+        nft::apply(&script)?;
+    }
     print(script.as_bytes())
 }
 
-/// The addresses of a name; ClusterIPs do not change while the pod runs.
-fn resolve(target: &Target, retries: u32) -> anyhow::Result<Outbound> {
-    let Target {
-        host,
-        ports: PortPair(port, listen),
-    } = target;
-    for attempt in 0..=retries {
-        match (host.as_str(), *port).to_socket_addrs() {
-            Ok(found) => {
-                let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
-                addresses.sort();
-                addresses.dedup();
-                return Ok(Outbound {
-                    addresses,
-                    port: *port,
-                    listen: *listen,
-                });
-            }
-            Err(error) if attempt == retries => {
-                return Err(error).with_context(|| {
-                    format!("{host} does not resolve; create the Service before the pod, or take it off {UPSTREAMS}")
-                });
-            }
-            Err(error) => {
-                let _ = writeln!(anstream::stderr(), "{host} does not resolve yet: {error}");
-                std::thread::sleep(Duration::from_secs(1));
-            }
-        }
-    }
-    bail!("{host} does not resolve")
-}
-
-/// The node's addresses, as the kubelet's probes come from them or, masqueraded, from the gateway.
-fn node_addresses(given: &[IpAddr]) -> Vec<IpAddr> {
+/// Probes that a node masquerades come from the pod's gateway.
+fn default_gateways() -> Vec<IpAddr> {
     // A kernel without IPv6 has no table of it.
     let text = |file| std::fs::read_to_string(file).unwrap_or_default();
-    let mut all = given.to_vec();
-    all.extend(gateways(&text("/proc/net/route")));
+    let mut all = gateways(&text("/proc/net/route"));
     all.extend(gateways6(&text("/proc/net/ipv6_route")));
-    all.sort();
-    all.dedup();
     all
 }
 
-fn apply(script: &str) -> anyhow::Result<()> {
-    let mut nft = Command::new("nft")
-        .args(["-f", "-"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot run nft, which is part of the image of proxy-redirect")?;
-    let mut stdin = nft.stdin.take().expect("standard input is piped");
-    let written = stdin.write_all(script.as_bytes());
-    drop(stdin);
-    let output = nft.wait_with_output().context("cannot wait for nft")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        bail!(
-            "nft refused the rules (does the container have NET_ADMIN?): {}",
-            said.trim()
-        );
-    }
-    written.context("nft did not read the rules")
+fn sorted(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    addresses.sort();
+    addresses.dedup();
+    addresses
 }

@@ -92,10 +92,11 @@ fn without_effect(settings: &Settings, tls: Option<&TlsContext>) -> Vec<String> 
     idle.map(|(_, key, why)| format!("{key}: {why}")).collect()
 }
 
-/// The DNS server: as set, or kube-dns of the cluster's domain.
+/// The DNS server: as set, or kube-dns of the cluster's domain. Its dot at the end keeps the search list of the pod's
+/// resolv.conf out of it, with which nginx would look for the name first.
 fn resolver(settings: &Settings) -> String {
     let domain = text(settings.cluster_domain.as_ref());
-    let default = || format!("kube-dns.kube-system.svc.{domain}");
+    let default = || format!("kube-dns.kube-system.svc.{domain}.");
     settings.resolver.as_ref().map_or_else(default, ToString::to_string)
 }
 

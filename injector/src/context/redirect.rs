@@ -4,7 +4,7 @@ use super::build::{redirects, text};
 use super::inbound::{ProbedPorts, is_https};
 use super::{InboundContext, RedirectContext, TlsContext, UpstreamContext};
 use crate::names;
-use crate::pod::PodView;
+use crate::pod::{PodView, Probe};
 use crate::settings::Settings;
 use crate::settings::values::Probes;
 
@@ -28,11 +28,7 @@ pub(super) fn context(
     args.extend(inbound.iter().map(|p| format!("--inbound={}:{}", p.port, p.listen)));
     args.extend(outbound(settings, upstreams));
     let strict = tls.is_some_and(|tls| tls.strict);
-    let probes = if strict {
-        node_probes(pod, settings, inbound, warnings)
-    } else {
-        Vec::new()
-    };
+    let probes = node_probes(pod, settings, strict, inbound, warnings);
     let needs_host_ips = !probes.is_empty();
     args.extend(probes);
     Some(RedirectContext {
@@ -52,20 +48,19 @@ fn outbound<'u>(settings: &'u Settings, upstreams: &'u [UpstreamContext]) -> imp
     meshed.map(|(listen, address)| format!("--outbound={address}:{listen}"))
 }
 
-/// The ports whose TCP, gRPC and HTTPS probes are let through from the node's own addresses.
+/// The ports whose probes are let through from the node's own addresses, since they would get no answer from the proxy,
+/// or none that counts.
 fn node_probes(
     pod: &PodView<'_>,
     settings: &Settings,
+    strict: bool,
     inbound: &[InboundContext],
     warnings: &mut Vec<String>,
 ) -> Vec<String> {
     let probes = ProbedPorts::of(pod);
-    let probed = inbound.iter().map(|p| p.port).filter(|port| {
-        probes.at(*port).any(|probe| {
-            probe.tcp_socket.is_some() || probe.grpc.is_some() || probe.http_get.as_ref().is_some_and(is_https)
-        })
-    });
-    if settings.probes == Some(Probes::Node) {
+    let misled = |port: &u16| probes.at(*port).any(|probe| is_misled(probe, strict));
+    let probed = inbound.iter().map(|p| p.port).filter(misled);
+    if lets_through(settings.probes, strict) {
         let mut args: Vec<String> = probed.map(|port| format!("--node-probe={port}")).collect();
         if !args.is_empty() {
             // The kubelet puts the variable's value in.
@@ -73,11 +68,27 @@ fn node_probes(
         }
         return args;
     }
-    warnings.extend(probed.map(|port| {
-        format!(
-            "port {port} has a tcp, grpc or https probe, which strict mTLS refuses; see {}",
-            names::PROBES
-        )
-    }));
+    let why = if strict {
+        "has a tcp, grpc or https probe, which strict mTLS refuses"
+    } else {
+        "has a tcp probe, to which the proxy always answers"
+    };
+    warnings.extend(probed.map(|port| format!("port {port} {why}; see {}", names::PROBES)));
     Vec::new()
+}
+
+/// Whether the proxy has no true answer to a probe. It takes a connection before it knows whether the application would.
+/// Other probes get the application's answer through it, except that strict mTLS knows plain HTTP ones alone.
+fn is_misled(probe: &Probe<'_>, strict: bool) -> bool {
+    let refused = probe.grpc.is_some() || probe.http_get.as_ref().is_some_and(is_https);
+    probe.tcp_socket.is_some() || strict && refused
+}
+
+/// Under strict mTLS it is a hole that the owner of the pod has to want; without, plain callers are served anyway.
+fn lets_through(probes: Option<Probes>, strict: bool) -> bool {
+    match probes {
+        Some(Probes::Node) => true,
+        Some(Probes::Off) => false,
+        Some(Probes::Path) | None => !strict,
+    }
 }

@@ -88,7 +88,8 @@ pub static SETTINGS: &[Setting] = &[
         values: "path, node, off",
         default: "path",
         help: "How the kubelet's probes pass under strict mTLS: plain requests on the path of an HTTP probe; besides, other \
-               probes from the node's addresses; or not at all.",
+               probes from the node's addresses; or not at all. Without strict, all pass through the proxy, save that with \
+               redirected traffic TCP probes from the node's addresses reach the application itself, unless off.",
         apply: |s, v| set(&mut s.probes, v),
     },
     Setting {
@@ -194,7 +195,8 @@ pub static SETTINGS: &[Setting] = &[
         scope: Operator,
         values: "dual, ipv4, ipv6",
         default: "dual",
-        help: "The IP families on which the proxy listens; ipv4 where the nodes' kernel has no IPv6.",
+        help: "The IP families on which the proxy listens; ipv4 where the nodes' kernel has no IPv6, or it is disabled in \
+               pods, so that they have no address ::1.",
         apply: |s, v| set(&mut s.ip_families, v),
     },
 ];
