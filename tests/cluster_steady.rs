@@ -10,6 +10,8 @@ mod disturbances;
 mod node;
 #[path = "support/release.rs"]
 mod release;
+#[path = "cluster_steady/rights.rs"]
+mod rights;
 #[path = "support/steady.rs"]
 mod steady;
 
@@ -27,15 +29,12 @@ const NAMESPACE: &str = "shop";
 #[test]
 fn no_creation_fails_whatever_happens_to_outrigger() {
     let node = Node::start();
-    let files = node.cluster.authority().server_for("tmp", &["outrigger.outrigger-system.svc"]);
-    node.cluster.kubectl(&["create","ns","outrigger-system"]).expect_success();
-    node.cluster.kubectl(&["create","secret","tls","tls","-n","outrigger-system",&format!("--cert={}",files.certificate.display()),&format!("--key={}",files.key.display())]).expect_success();
-    let ca = format!("--set-file=certificates.caBundle={}", node.cluster.authority().certificate.display());
-    let release = Release::install(&node, &["--set=certificates.mode=secret","--set=certificates.secretName=tls", &ca]);
+    let release = Release::install(&node, &["--set=certificates.caOverlap=5s"]);
     node.cluster
         .create_namespace(NAMESPACE, &[("outrigger.mesh/inject", "enabled")]);
-    let tallies = DISTURBANCES.iter().filter(|d| ["nothing happens","the replicas are restarted one by one","the chart is upgraded","a replica is killed","the API server is restarted"].contains(&d.name)).map(|disturbance| measure(&release, disturbance));
+    let tallies = DISTURBANCES.iter().map(|disturbance| measure(&release, disturbance));
     let total = tallies.fold(Tally::default(), Tally::and);
+    rights::are_those_that_were_used(&release);
     report(&total);
 }
 
@@ -59,7 +58,11 @@ fn judge(release: &Release<'_>, disturbance: &Disturbance, tally: &Tally, times:
     assert!(times > 0 && tally.creations > 0, "{}", context());
     assert_eq!(tally.unmeshed, 0, "{}", context());
     let allowed = disturbance.may_fail * times;
-    assert!(tally.failed.len() <= allowed, "at most {allowed} may fail: {}", context());
+    assert!(
+        tally.failed.len() <= allowed,
+        "at most {allowed} may fail: {}",
+        context()
+    );
     if !disturbance.stops_the_api_server {
         assert!(tally.unavailable.is_empty(), "{}", context());
     }

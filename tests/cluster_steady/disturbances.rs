@@ -46,7 +46,9 @@ pub(crate) const DISTURBANCES: &[Disturbance] = &[
     },
     Disturbance {
         stops_the_api_server: true,
-        ..row("the API server is restarted", |release| release.node.restart_api_server())
+        ..row("the API server is restarted", |release| {
+            release.node.restart_api_server()
+        })
     },
 ];
 

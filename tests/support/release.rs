@@ -116,7 +116,10 @@ impl<'a> Release<'a> {
         let end = "-----END CERTIFICATE-----";
         let bundle = self.secret("ca.crt");
         let certificates = bundle.split_inclusive(end).map(str::trim);
-        certificates.filter(|pem| pem.ends_with(end)).map(str::to_owned).collect()
+        certificates
+            .filter(|pem| pem.ends_with(end))
+            .map(str::to_owned)
+            .collect()
     }
 
     fn secret(&self, key: &str) -> String {
@@ -130,7 +133,9 @@ impl<'a> Release<'a> {
         kinds.iter().all(|kind| {
             let webhooks = self.get(&[kind, "outrigger"])["webhooks"].take();
             let webhooks = webhooks.as_array().expect("a list");
-            webhooks.iter().all(|webhook| webhook["clientConfig"]["caBundle"].is_string())
+            webhooks
+                .iter()
+                .all(|webhook| webhook["clientConfig"]["caBundle"].is_string())
         })
     }
 
