@@ -17,7 +17,7 @@ mod pods;
 
 use std::time::{Duration, Instant};
 
-use cluster::PATIENCE;
+use cluster::{Answer, PATIENCE};
 use node::{Node, images::BUSYBOX};
 
 /// A pod that serves `hello` on port 8080, and its Service.
@@ -46,11 +46,21 @@ spec:
     )
 }
 
-/// A namespace of its own in which `web` is ready.
+/// A namespace of its own in which `web` is ready and its Service answers.
 fn serve(node: &Node, namespace: &str) {
     node.cluster.create_namespace(namespace, &[]);
     apply(node, namespace, &web());
     wait_for(node, namespace, "condition=Ready", "pod/web");
+    // The rules of a Service follow a moment later.
+    eventually("the Service answers", || call(node, namespace).success);
+}
+
+/// What the Service `web` answers at its address, from where the API server is.
+fn call(node: &Node, namespace: &str) -> Answer {
+    let url = format!("http://{}", field(node, namespace, "service/web", ".spec.clusterIP"));
+    let mut curl = node.in_network("curl");
+    curl.args(["-sS", "-m2", &url]);
+    Answer::of(curl, "")
 }
 
 fn apply(node: &Node, namespace: &str, manifest: &str) {

@@ -10,10 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use node::{Life, Node, claims, images};
-
-/// Outrigger's chart, seen from the crate.
-const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/outrigger");
+use node::{CHART, Life, Node, claims, images};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,9 +45,7 @@ fn install(node: &Node) -> Result<(), String> {
         return Ok(());
     }
     eprintln!("installing charts/outrigger");
-    let place = ["-n", "outrigger-system", "--create-namespace", "--wait", "--timeout=2m"];
-    let install = ["install", "outrigger", CHART];
-    let answer = node.helm(&[&install[..], &place, &images::VALUES].concat());
+    let answer = node.install(&[]);
     if answer.success {
         Ok(())
     } else {

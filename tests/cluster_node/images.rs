@@ -1,9 +1,8 @@
 //! The images that the node knows.
 
-use crate::cluster::Answer;
 use crate::node::{Node, images::NGINX, images::OUTRIGGER};
 use crate::program::{Run, outrigger};
-use crate::{apply, eventually, field, wait_for, web};
+use crate::{apply, call, eventually, field, wait_for, web};
 
 #[test]
 fn runs_outrigger_as_nobody_and_without_a_shell() {
@@ -41,11 +40,9 @@ fn serves_through_the_proxy_of_an_injected_pod() {
     apply(&node, "injected", &inject(&web()));
     wait_for(&node, "injected", "condition=Ready", "pod/web");
 
-    let url = format!("http://{}", field(&node, "injected", "service/web", ".spec.clusterIP"));
-    let mut curl = node.in_network("curl");
-    curl.args(["-sS", "-m5", &url]);
+    eventually("the Service answers", || call(&node, "injected").success);
 
-    assert_eq!(Answer::of(curl, "").expect_success(), "hello\n");
+    assert_eq!(call(&node, "injected").expect_success(), "hello\n");
     let proxy = node
         .cluster
         .kubectl(&["logs", "-n", "injected", "web", "-c", "proxy-sidecar"]);

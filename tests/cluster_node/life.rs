@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::cluster::processes::{children, has_ended};
-use crate::node::claims::Claim;
-use crate::node::{Node, cgroups, remains};
+use crate::node::claims::{Claim, remove_one};
+use crate::node::enclosure::Enclosure;
+use crate::node::{Life, Node, cgroups, remains};
 use crate::{eventually, field, serve};
 
 /// What there is of a node on this machine, in words for a failed assertion.
@@ -55,6 +56,13 @@ fn sharing(kind: &str, id: u32) -> Vec<u32> {
 fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").unwrap();
     entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+}
+
+/// The session of a process, which a terminal ends as a whole.
+fn session(id: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap();
+    fields.split_whitespace().nth(3).unwrap().parse().unwrap()
 }
 
 /// The node that a running program has started by now.
@@ -176,6 +184,23 @@ fn removes_what_a_killed_run_left() {
         Ok(other) => other != certificate,
         Err(_) => remains_of(number).is_empty(),
     });
+}
+
+#[test]
+fn keeps_what_is_to_be_kept_until_it_is_removed() {
+    let enclosure = Enclosure::new(Life::Kept).unwrap();
+    let number = enclosure.number();
+    enclosure.keep();
+    std::mem::forget(enclosure);
+
+    drop(Claim::take().unwrap());
+
+    let waiting = remains::marked(&remains::name(number));
+    assert_eq!(waiting.len(), 2, "no start removes it");
+    assert!(waiting.iter().all(|id| session(*id) != session(std::process::id())));
+
+    assert_eq!(remove_one(number), Ok(true));
+    assert_eq!(remains_of(number), Vec::<String>::new());
 }
 
 /// This program with one of its tests, under a `setpriv` that takes rights away; what it said when it failed.

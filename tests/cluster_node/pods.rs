@@ -3,9 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::cluster::Answer;
 use crate::node::{NAME, Node, images::BUSYBOX};
-use crate::{apply, eventually, field, serve, wait_for};
+use crate::{apply, call, eventually, field, serve, wait_for};
 
 /// What a GET of the start page answers, asked by the test itself, from outside of the node.
 fn get(address: SocketAddr) -> String {
@@ -48,10 +47,7 @@ fn reaches_a_service_from_a_pod_by_its_name_and_from_the_api_server_by_its_addre
     let by_name = ["exec", "-n", "service", "client", "--", "curl", "-sS", "-m5", url];
     assert_eq!(node.cluster.kubectl(&by_name).expect_success(), "hello\n");
 
-    let url = format!("http://{}", field(&node, "service", "service/web", ".spec.clusterIP"));
-    let mut by_address = node.in_network("curl");
-    by_address.args(["-sS", "-m5", &url]);
-    assert_eq!(Answer::of(by_address, "").expect_success(), "hello\n");
+    assert_eq!(call(&node, "service").expect_success(), "hello\n");
 }
 
 #[test]
@@ -97,11 +93,8 @@ fn takes_a_deleted_pod_out_of_its_service() {
         .expect_success();
 
     eventually("it is none any more", || addresses().is_empty());
-    let url = format!("http://{}", field(&node, "endpoints", "service/web", ".spec.clusterIP"));
     eventually("nobody answers for the Service", || {
-        let mut curl = node.in_network("curl");
-        curl.args(["-sS", "-m2", &url]);
-        Answer::of(curl, "").errors.contains("Couldn't connect to server")
+        call(&node, "endpoints").errors.contains("Couldn't connect to server")
     });
 }
 

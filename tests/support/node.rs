@@ -21,7 +21,7 @@ pub(crate) mod cgroups;
 #[path = "node/claims.rs"]
 pub(crate) mod claims;
 #[path = "node/enclosure.rs"]
-mod enclosure;
+pub(crate) mod enclosure;
 #[path = "node/images.rs"]
 pub(crate) mod images;
 #[path = "node/life.rs"]
@@ -35,6 +35,9 @@ pub(crate) mod remains;
 
 /// What the node is called in the cluster.
 pub(crate) const NAME: &str = "node";
+
+/// Outrigger's chart.
+pub(crate) const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/outrigger");
 
 /// A running cluster of one node; dropping it ends and removes all of it.
 pub(crate) struct Node {
@@ -103,6 +106,22 @@ impl Node {
     /// Runs Helm as the administrator.
     pub(crate) fn helm(&self, arguments: &[&str]) -> Answer {
         self.cluster.run_as_administrator(&tool("HELM"), "", arguments)
+    }
+
+    /// Installs the chart as the documentation says, or upgrades it, with the images of the node, and waits until it is
+    /// ready. Other arguments of Helm, such as `--set`, may follow.
+    pub(crate) fn install(&self, arguments: &[&str]) -> Answer {
+        const RELEASE: [&str; 8] = [
+            "upgrade",
+            "--install",
+            "outrigger",
+            CHART,
+            "--namespace=outrigger-system",
+            "--create-namespace",
+            "--wait",
+            "--timeout=3m",
+        ];
+        self.helm(&[&RELEASE[..], &images::VALUES, arguments].concat())
     }
 
     /// Kills the API server, starts it again with the same flags, and waits until it is ready.

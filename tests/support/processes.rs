@@ -193,9 +193,10 @@ pub(crate) fn has_ended(id: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else {
         return true;
     };
-    // The name in parentheses may hold anything.
+    // The name in parentheses may hold anything. The state is the first thread's alone: others may still hold ports.
     let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
-    state.starts_with(['Z', 'X'])
+    let threads = std::fs::read_dir(format!("/proc/{id}/task")).map_or(0, Iterator::count);
+    state.starts_with(['Z', 'X']) && threads <= 1
 }
 
 struct Process {

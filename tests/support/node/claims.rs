@@ -14,7 +14,7 @@ const NUMBERS: std::ops::RangeInclusive<u8> = 1..=200;
 /// The right to a number, until it is dropped; what is left of the node is removed then.
 pub(crate) struct Claim {
     number: u8,
-    _lock: File,
+    lock: File,
 }
 
 /// Which nodes were removed, and which a running test has.
@@ -41,17 +41,18 @@ impl Claim {
         remains::remove(number)?;
         let lock = lock_file(number)?;
         lock.lock().map_err(|e| format!("cannot lock number {number}: {e}"))?;
-        Ok(Self { number, _lock: lock })
+        Ok(Self { number, lock })
     }
 
     pub(crate) fn number(&self) -> u8 {
         self.number
     }
 
-    /// Marks the node as one that outlives whoever started it.
+    /// Gives the number up without removing anything: the node outlives whoever started it.
     pub(crate) fn keep(&self) {
         let mark = kept(self.number);
         File::create(&mark).unwrap_or_else(|e| panic!("cannot make {}: {e}", mark.display()));
+        self.lock.unlock().expect("it is locked");
     }
 }
 
@@ -81,6 +82,12 @@ pub(crate) fn remove_all() -> Result<Removal, String> {
         list.push(number);
     }
     Ok(removal)
+}
+
+/// Removes a node, kept or left, and says whether it did: not when a running test has it.
+pub(crate) fn remove_one(number: u8) -> Result<bool, String> {
+    let _all = lock_all()?;
+    remove_unless_in_use(number)
 }
 
 fn remove_unless_in_use(number: u8) -> Result<bool, String> {

@@ -47,7 +47,7 @@ impl Enclosure {
         Ok(enclosure)
     }
 
-    /// Lets it stay when the program ends.
+    /// Lets it stay; whoever has it forgets it.
     pub(crate) fn keep(&self) {
         self.claim.keep();
     }
