@@ -12,15 +12,6 @@ use crate::node::Node;
 /// Where the release is.
 pub(crate) const NAMESPACE: &str = "outrigger-system";
 
-const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/outrigger");
-
-/// The values that a test node needs: its images are its own.
-const VALUES: [&str; 3] = [
-    "--set=image.repository=outrigger.test/outrigger",
-    "--set=image.tag=dev",
-    "--set=image.pullPolicy=Never",
-];
-
 /// A release of the chart called `outrigger`.
 pub(crate) struct Release<'a> {
     pub(crate) node: &'a Node,
@@ -28,18 +19,21 @@ pub(crate) struct Release<'a> {
 }
 
 impl<'a> Release<'a> {
-    /// `helm install`, with these flags besides, and waits until it runs and is called.
+    /// Installs it with these flags, and waits until it runs and is called.
     pub(crate) fn install(node: &'a Node, flags: &[&str]) -> Self {
-        let values = VALUES.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
+        let values = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let release = Self { node, values };
-        release.helm("install", &["--create-namespace", "--wait", "--timeout=2m"]);
+        release.upgrade(&[]);
         eventually("caBundle is written", || release.has_bundles());
         release
     }
 
     /// `helm upgrade` to the same values and these flags.
     pub(crate) fn upgrade(&self, flags: &[&str]) {
-        self.helm("upgrade", &[&["--wait", "--timeout=2m"], flags].concat());
+        let values = self.values.iter().map(String::as_str);
+        let flags: Vec<&str> = values.chain(flags.iter().copied()).collect();
+        let answer = self.node.install(&flags);
+        assert!(answer.success, "{}{}", answer.errors, self.node.log_tails());
     }
 
     /// Runs kubectl in the release's namespace; it must succeed.
@@ -137,18 +131,6 @@ impl<'a> Release<'a> {
                 .iter()
                 .all(|webhook| webhook["clientConfig"]["caBundle"].is_string())
         })
-    }
-
-    fn helm(&self, command: &str, flags: &[&str]) {
-        let place = format!("--namespace={NAMESPACE}");
-        let values = self.values.iter().map(String::as_str);
-        let arguments: Vec<&str> = [command, "outrigger", CHART, &place]
-            .into_iter()
-            .chain(values)
-            .chain(flags.iter().copied())
-            .collect();
-        let answer = self.node.helm(&arguments);
-        assert!(answer.success, "{}{}", answer.errors, self.node.log_tails());
     }
 }
 
