@@ -1,6 +1,7 @@
 //! What the chart installs, but for the pods: the replicas are processes of the test.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -72,6 +73,25 @@ impl Installation {
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {"name": SECRET, "namespace": self.name},
         })
+    }
+
+    /// A kubeconfig by which the API server is reached through a line that can be cut.
+    pub(crate) fn kubeconfig_through(&self, line: &Balancer) -> PathBuf {
+        let mut kubeconfig: Value = serde_json::from_str(&std::fs::read_to_string(&self.kubeconfig).unwrap()).unwrap();
+        kubeconfig["clusters"][0]["cluster"]["server"] = json!(format!("https://{}", line.address));
+        let path = self.kubeconfig.with_extension("line");
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        path
+    }
+
+    /// Where the API server is.
+    pub(crate) fn api_server(&self) -> SocketAddr {
+        let kubeconfig: Value = serde_json::from_str(&std::fs::read_to_string(&self.kubeconfig).unwrap()).unwrap();
+        let server = kubeconfig["clusters"][0]["cluster"]["server"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        server.trim_start_matches("https://").parse().unwrap()
     }
 
     /// Starts a replica.
