@@ -20,6 +20,18 @@ test: packages fmt clippy core unit deny test-judge tools test-tools test-cluste
 build: ## Build the program for release
 	cargo build --release --locked
 
+.PHONY: sbom
+sbom: ## Write the bill of materials (CycloneDX) to target/dist
+	tests/support/cargo-tool cyclonedx --quiet --manifest-path injector/Cargo.toml --format json --spec-version 1.5 --override-filename outrigger.cdx
+	@mkdir -p target/dist
+	mv injector/outrigger.cdx.json target/dist/
+
+# The names that .krew.yaml expects.
+.PHONY: dist
+dist: build sbom ## Write what a release publishes to target/dist: archive, digests, bill of materials
+	tar -czf "target/dist/outrigger-linux-$$(dpkg --print-architecture).tar.gz" --owner=0 --group=0 -C target/release outrigger -C "$(CURDIR)" LICENSE
+	cd target/dist && sha256sum outrigger-* *.json >SHA256SUMS && cat SHA256SUMS
+
 .PHONY: fmt
 fmt: ## Check the formatting of Rust and Go
 	cargo fmt --check
@@ -39,8 +51,8 @@ unit: ## Run the tests that need no other program
 
 .PHONY: deny
 deny: ## Check licences, bans and sources of the crates; report advisories
-	tests/support/cargo-deny check licenses bans sources
-	@timeout 120 tests/support/cargo-deny check advisories || echo 'warning: there are advisories, or their list cannot be fetched; this fails no build' >&2
+	tests/support/cargo-tool deny check licenses bans sources
+	@timeout 120 tests/support/cargo-tool deny check advisories || echo 'warning: there are advisories, or their list cannot be fetched; this fails no build' >&2
 
 .PHONY: packages
 packages: ## Install the Debian packages that are missing (as root)

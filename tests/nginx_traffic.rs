@@ -27,5 +27,7 @@ mod proxy;
 mod stream;
 #[path = "support/tools.rs"]
 mod tools;
+#[path = "nginx_traffic/trace.rs"]
+mod trace;
 #[path = "nginx_traffic/wire.rs"]
 mod wire;

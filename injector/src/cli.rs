@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod audit;
 mod check;
@@ -94,7 +94,7 @@ pub const UNREADABLE: u8 = 2;
 /// # Errors
 /// Input that cannot be read, or a configuration that cannot be used.
 pub fn run() -> anyhow::Result<Status> {
-    match Cli::parse().command {
+    match parse().command {
         Command::Serve => serve::run(),
         Command::Inject(args) => inject::run(&args),
         Command::Uninject(args) => inject::run_reverse(&args),
@@ -108,15 +108,28 @@ pub fn run() -> anyhow::Result<Status> {
         Command::Docs(args) => docs::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(
-                shell,
-                &mut <Cli as clap::CommandFactory>::command(),
-                "outrigger",
-                &mut script,
-            );
+            clap_complete::generate(shell, &mut Cli::command(), "outrigger", &mut script);
             print(&script)
         }
     }
+}
+
+/// Parses the arguments; wrong ones end the process with a message and the exit code 2.
+fn parse() -> Cli {
+    let command = Cli::command();
+    let command = match is_plugin() {
+        true => command.bin_name("kubectl outrigger"),
+        false => command,
+    };
+    let matches = command.get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Whether kubectl runs this: it starts plugins by a file name with the prefix `kubectl-`.
+fn is_plugin() -> bool {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&program).file_stem();
+    name.is_some_and(|name| name.to_string_lossy().starts_with("kubectl-"))
 }
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.

@@ -109,6 +109,7 @@ fn check(app: &Http2, port: u16, client: Option<&str>) {
     assert_eq!(seen.header("X-Protocol"), Some("HTTP/2.0"));
     assert_eq!(seen.header("Host"), Some(format!("127.0.0.1:{port}").as_str()));
     assert_eq!(seen.header("X-Request-Id").map(str::len), Some(32));
+    assert_eq!(seen.header("Traceparent").map(str::len), Some(55));
     assert_eq!(seen.header("X-Outrigger-Client"), client);
     assert!(seen.body == body.as_bytes(), "{} bytes came", seen.body.len());
 }
