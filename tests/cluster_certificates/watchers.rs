@@ -93,7 +93,7 @@ impl Watcher {
             tally.successes,
             tally.failures
         );
-        assert!(tally.successes > 20, "it saw too little: {}", tally.successes);
+        assert!(tally.successes >= 5, "it saw too little: {}", tally.successes);
     }
 }
 

@@ -30,7 +30,7 @@ impl CallError {
     pub(super) fn remedy(&self) -> &'static str {
         match self.code() {
             Some(404) => "it belongs to the Helm release: restore it with helm upgrade",
-            Some(401 | 403) => "give the service account the rights that docs/certificates.md lists",
+            Some(401 | 403) => "give the service account the rights in docs/examples/certificates.yaml",
             _ => "it is tried again",
         }
     }
