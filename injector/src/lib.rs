@@ -37,6 +37,8 @@ pub mod workload;
 pub mod yaml;
 
 #[cfg(feature = "server")]
+pub mod certificates;
+#[cfg(feature = "server")]
 pub mod metrics;
 #[cfg(feature = "server")]
 pub mod namespaces;

@@ -14,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::certificates::metrics::CertificateMetrics;
 use crate::review::Endpoint;
 
 /// The media type of [`Metrics::encode`].
@@ -39,6 +40,8 @@ pub struct Metrics {
     pub certificate_reloads: Counter,
     /// Times a new certificate could not be taken.
     pub certificate_reload_failures: Counter,
+    /// Of certificates that the server keeps itself.
+    pub certificates: CertificateMetrics,
     /// 1 once all namespaces are known.
     pub namespaces_synced: Gauge,
     /// Times changed requirements were put in force.
@@ -89,6 +92,7 @@ impl Metrics {
             certificate_not_after: Gauge::default(),
             certificate_reloads: Counter::default(),
             certificate_reload_failures: Counter::default(),
+            certificates: CertificateMetrics::default(),
             namespaces_synced: Gauge::default(),
             requirements_reloads: Counter::default(),
             requirements_reload_failures: Counter::default(),
@@ -155,9 +159,10 @@ impl Metrics {
         );
         registry.register(
             "certificate_reload_failures",
-            "Looks at the certificate files that found no sound pair; the old one stays",
+            "Looks at the certificate's files or Secret that found no sound pair; the old one stays",
             self.certificate_reload_failures.clone(),
         );
+        self.certificates.register(registry);
         registry.register(
             "requirements_reloads",
             "Times changed requirements were put in force",

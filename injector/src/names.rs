@@ -46,6 +46,9 @@ pub const NGINX_CONF: &str = "outrigger.mesh/nginx.conf";
 /// Annotation that Outrigger writes: what was added, as JSON.
 pub const STATUS: &str = "outrigger.mesh/status";
 
+/// Annotation of the Secret with the server's certificates: what to make anew at once.
+pub const ROTATE: &str = "outrigger.mesh/rotate";
+
 /// The operator's settings, which no annotation can change. They have names of the same form so
 /// that one table serves both; only their environment variables exist.
 pub mod operator {

@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::state::State;
+use crate::certificates;
 use crate::config::{CertificateFiles, CertificateSource, ServerConfig};
 use crate::error::{InternalError, Outcome};
 use crate::inject::Injector;
@@ -160,7 +161,7 @@ pub async fn serve(
     let metrics = new_metrics();
     certificate(&config)?;
     let client = namespaces::client(config.kubeconfig.as_deref().map(Path::new)).await?;
-    let (namespaces, watch) = namespaces::watch(client, Arc::clone(&metrics));
+    let (namespaces, watch) = namespaces::watch(client.clone(), Arc::clone(&metrics));
     let follower = requirements_file.map(|file| follow::Follower {
         file,
         injector: Arc::clone(&injector),
@@ -169,9 +170,14 @@ pub async fn serve(
     let parts = Parts {
         reviewer: injector,
         namespaces,
-        metrics,
+        metrics: Arc::clone(&metrics),
     };
     let mut server = Server::bind(&config, parts)?;
+    if let Some(CertificateSource::Managed(managed)) = &config.certificate {
+        let (certificates, stopping) = (server.certificates(), server.stopping());
+        let keeper = certificates::keep(client, managed.clone(), certificates, metrics, stopping);
+        server.supervise("the certificates' keeper", keeper);
+    }
     if let Some(follower) = follower {
         server.supervise("the requirements' reload", follower.run(config.reload_interval));
     }

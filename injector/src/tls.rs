@@ -225,9 +225,21 @@ pub fn warm_up() -> Result<(), rustls::crypto::GetRandomFailed> {
     provider().secure_random.fill(&mut [0])
 }
 
+/// A word that no other process has, of 16 hexadecimal digits.
+///
+/// # Panics
+/// When the system has no randomness to give, which [`warm_up`] has found out before.
+#[must_use]
+pub fn random_word() -> String {
+    let mut bytes = [0; 8];
+    let filled = provider().secure_random.fill(&mut bytes);
+    filled.expect("there was randomness at the start");
+    format!("{:016x}", u64::from_be_bytes(bytes))
+}
+
 /// Named at every use, never installed as the process default: with two providers in a build the
 /// default is ambiguous and rustls panics.
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     aws_lc_rs::default_provider()
 }
 

@@ -150,6 +150,13 @@ impl Mesh {
 impl Server {
     /// Runs `outrigger serve`, with `variables` over the usual ones, and waits until it is ready.
     pub(crate) fn start(cluster: &Cluster, name: &str, variables: &[(&str, &str)]) -> Self {
+        let server = Self::launch(cluster, name, variables);
+        eventually("the server is ready", || page(server.admin, "/readyz").0 == 200);
+        server
+    }
+
+    /// The same, and waits only until it listens.
+    pub(crate) fn launch(cluster: &Cluster, name: &str, variables: &[(&str, &str)]) -> Self {
         let files = cluster.authority().server(name);
         let mut environment: BTreeMap<&str, String> = BTreeMap::from([
             ("OUTRIGGER_LISTEN", "127.0.0.1:0".to_owned()),
@@ -175,7 +182,6 @@ impl Server {
             admin: nowhere,
         };
         server.find_addresses();
-        eventually("the server is ready", || page(server.admin, "/readyz").0 == 200);
         server
     }
 
@@ -204,10 +210,16 @@ impl Server {
         std::fs::read_to_string(self.process.log(PROGRAM)).unwrap_or_default()
     }
 
+    /// Sends a signal: `TERM` or `KILL`.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.process.ids()[0].to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Sends SIGTERM and waits; how it ended.
     pub(crate) fn terminate(&self) -> String {
-        let id = self.process.ids()[0].to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.signal("TERM");
         let mut end = None;
         eventually("outrigger ends", || {
             end = self.process.ended();

@@ -9,9 +9,10 @@ use super::{
     Reader, WEBHOOK_CONFIGURATION, parse,
 };
 
-/// How many overlaps a serving certificate's lifetime must hold at least. It is renewed when a third
-/// is left, and a replica may learn of the new one an overlap late.
-const OVERLAPS: u32 = 6;
+/// How many overlaps a serving certificate's lifetime must hold at least. When a third is left, an
+/// authority of the same lifetime is replaced: an overlap before the change, one in which replicas
+/// may learn of it, and as much again for a leader that has to be replaced on the way.
+const OVERLAPS: u32 = 12;
 
 /// Where the serving certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

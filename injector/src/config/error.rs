@@ -45,7 +45,7 @@ pub enum ConfigError {
     },
     /// The overlap does not fit into the time that a renewal has.
     #[error(
-        "{CA_OVERLAP} is {}, too long for {CERT_LIFETIME} of {}: expected a certificate's lifetime of at least {}, six \
+        "{CA_OVERLAP} is {}, too long for {CERT_LIFETIME} of {}: expected a certificate's lifetime of at least {}, twelve \
          overlaps",
         shown(.overlap), shown(.certificate), shown(.least)
     )]

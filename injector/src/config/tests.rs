@@ -328,7 +328,7 @@ fn reads_every_value_of_certificates() {
         ("OUTRIGGER_POD_NAME", "outrigger-7d9f-x2"),
         ("OUTRIGGER_CERT_LIFETIME", "90s"),
         ("OUTRIGGER_CA_LIFETIME", "2m"),
-        ("OUTRIGGER_CA_OVERLAP", "15s"),
+        ("OUTRIGGER_CA_OVERLAP", "7s"),
     ]);
     let expected = Managed {
         namespace: "outrigger-system".into(),
@@ -340,7 +340,7 @@ fn reads_every_value_of_certificates() {
         lifetimes: Lifetimes {
             certificate: Duration::from_secs(90),
             authority: Duration::from_secs(120),
-            overlap: Duration::from_secs(15),
+            overlap: Duration::from_secs(7),
         },
     };
     assert_eq!(found, expected);
@@ -366,14 +366,14 @@ fn lifetimes_must_fit_into_each_other() {
         [
             "OUTRIGGER_CERT_LIFETIME is 10m: expected at most 9m, which is OUTRIGGER_CA_LIFETIME",
             "OUTRIGGER_CA_OVERLAP is 5m, too long for OUTRIGGER_CERT_LIFETIME of 10m: expected a certificate's lifetime \
-             of at least 30m, six overlaps",
+             of at least 1h, twelve overlaps",
         ]
     );
     let fits = |lifetime| {
         let vars = [("OUTRIGGER_CERT_LIFETIME", lifetime), ("OUTRIGGER_CA_OVERLAP", "1m")];
         read(&vars).is_ok()
     };
-    assert_eq!([fits("359s"), fits("360s")], [false, true]);
+    assert_eq!([fits("719s"), fits("720s")], [false, true]);
 }
 
 #[test]
