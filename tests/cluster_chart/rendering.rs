@@ -113,7 +113,7 @@ fn lint_finds_nothing() {
 }
 
 /// The variables with which the container runs; one from elsewhere has a stand-in.
-fn variables(objects: &[Value]) -> BTreeMap<String, String> {
+pub(crate) fn variables(objects: &[Value]) -> BTreeMap<String, String> {
     let container = &only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
     let list = container["env"].as_array().unwrap();
     let value = |entry: &Value| entry["value"].as_str().unwrap_or("from-elsewhere").to_owned();
