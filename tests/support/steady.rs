@@ -130,7 +130,10 @@ impl fmt::Display for Tally {
             unavailable: _,
         } = self;
         let failed = failed.len();
-        write!(f, "creations={creations} failed={failed} unmeshed={unmeshed} slowest={slowest:.3?}")
+        write!(
+            f,
+            "creations={creations} failed={failed} unmeshed={unmeshed} slowest={slowest:.3?}"
+        )
     }
 }
 
