@@ -11,6 +11,8 @@ mod cluster;
 #[allow(dead_code)] // Other suites use the rest.
 #[path = "support/golden.rs"]
 mod golden;
+#[path = "support/steady.rs"]
+mod steady;
 #[allow(dead_code)] // Other suites use the rest.
 #[path = "support/webhooks.rs"]
 mod webhooks;

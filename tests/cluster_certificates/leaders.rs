@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::installation::{Installation, assert_no_errors, certificates_in};
+use crate::installation::{Installation, assert_no_errors, assert_quiet, certificates_in};
 use crate::watchers::Watcher;
 use crate::webhooks::{Server, eventually};
 
@@ -27,8 +27,8 @@ fn the_other_one_leads_soon_after_sigterm() {
     eventually("the other one leads", || {
         installation.holder().is_some_and(|holder| Some(holder) != before)
     });
-    // A Lease that is not given back runs out after 15 s.
-    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+    // A Lease that is not given back runs out 15 s after it was renewed, which is done every 2 s.
+    assert!(asked.elapsed() < Duration::from_secs(12), "{:?}", asked.elapsed());
     assert!(
         leader.log_text().contains("gave the Lease back"),
         "{}",
@@ -39,7 +39,7 @@ fn the_other_one_leads_soon_after_sigterm() {
     assert_eq!(leader.terminate(), "outrigger ended with exit status: 0");
     watcher.saw_no_failure();
     assert_no_errors(&other);
-    assert!(!leader.log_text().contains("orbidden"), "{}", leader.log_text());
+    assert_quiet(&leader);
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use kube::api::PatchParams;
 use tokio::time::timeout;
 
-/// The field manager of all writes.
-pub(super) const FIELD_MANAGER: &str = "outrigger";
+use crate::names::FIELD_MANAGER;
 
 /// How long one call may take.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(4);

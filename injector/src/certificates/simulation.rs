@@ -296,7 +296,7 @@ fn any_round() -> impl Strategy<Value = Vec<(u32, Event)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn what_may_be_served_is_always_trusted(
