@@ -5,14 +5,14 @@ mod certificate;
 
 use super::*;
 
-fn read(vars: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
+pub(super) fn read(vars: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
     let vars = vars
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Config::from_vars(vars, &["OUTRIGGER_PROXY_IMAGE".to_owned()])
 }
 
-fn lines(vars: &[(&str, &str)]) -> Vec<String> {
+pub(super) fn lines(vars: &[(&str, &str)]) -> Vec<String> {
     read(vars).unwrap_err().to_string().lines().map(str::to_owned).collect()
 }
 
