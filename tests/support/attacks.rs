@@ -75,8 +75,10 @@ pub(crate) fn case() -> impl Strategy<Value = (Place, String)> {
         ][..],
     );
     let any = select(spots()).prop_flat_map(|spot| (Just(spot), text(harmless(spot))));
-    let list = select(&LISTS[..]).prop_flat_map(|key| (Just(Spot::Annotation(key)), list(key)));
-    let case = prop_oneof![2 => any, 1 => list];
+    // The upstreams have the most parts.
+    let key = prop_oneof![select(&LISTS[..]), Just(names::UPSTREAMS)];
+    let list = key.prop_flat_map(|key| (Just(Spot::Annotation(key)), list(key)));
+    let case = prop_oneof![any, list];
     (case, templates).prop_map(|((spot, text), (template, mtls))| ((spot, template, mtls), text))
 }
 
@@ -151,14 +153,16 @@ fn port() -> impl Strategy<Value = String> {
     part(prop_oneof![select(known), 1..=u16::MAX].prop_map(|port| port.to_string()))
 }
 
-/// A part of a value, seldom with an attack at its end or in its place.
-fn part(valid: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
-    let attack = prop_oneof![
-        20 => Just((true, "")),
-        1 => select(&ATTACKS[..]).prop_map(|attack| (true, attack)),
-        1 => select(&ATTACKS[..]).prop_map(|attack| (false, attack)),
-    ];
-    (valid, attack).prop_map(|(valid, (kept, attack))| if kept { valid + attack } else { attack.to_owned() })
+/// A part of a value, seldom with an attack behind it, within it or in its place.
+fn part(valid: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = String> {
+    let valid = valid.boxed();
+    let attack = || select(&ATTACKS[..]);
+    prop_oneof![
+        16 => valid.clone(),
+        1 => (valid.clone(), attack()).prop_map(|(valid, attack)| valid + attack),
+        4 => (valid.clone(), attack(), valid).prop_map(|(start, attack, end)| start + attack + &end),
+        1 => attack().prop_map(str::to_owned),
+    ]
 }
 
 fn text(valid: &'static str) -> impl Strategy<Value = String> {
