@@ -25,6 +25,8 @@ mod edits;
 mod installation;
 #[path = "cluster_certificates/leaders.rs"]
 mod leaders;
+#[path = "cluster_certificates/lease.rs"]
+mod lease;
 #[path = "cluster_certificates/renewal.rs"]
 mod renewal;
 #[path = "cluster_certificates/start.rs"]

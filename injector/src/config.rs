@@ -51,7 +51,8 @@ variables! {
     ADMIN_LISTEN = "OUTRIGGER_ADMIN_LISTEN", Some("[::]:8080"),
         "Address of `/livez`, `/readyz` and `/metrics` (plain HTTP).";
     CERT_FILE = "OUTRIGGER_CERT_FILE", None,
-        "PEM file with the serving certificate and its chain; `serve` needs it or `OUTRIGGER_CERT_SECRET`.";
+        "PEM file with the serving certificate and its chain; `serve` needs it or `OUTRIGGER_CERT_SECRET`, and is not ready \
+         until it is there.";
     KEY_FILE = "OUTRIGGER_KEY_FILE", None,
         "PEM file with the private key of the serving certificate.";
     CERT_SECRET = "OUTRIGGER_CERT_SECRET", None,

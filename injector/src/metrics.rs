@@ -159,7 +159,7 @@ impl Metrics {
         );
         registry.register(
             "certificate_reload_failures",
-            "Looks at the certificate's files or Secret that found no sound pair; the old one stays",
+            "Looks at the certificate's files or Secret that found no sound pair; what is served stays",
             self.certificate_reload_failures.clone(),
         );
         self.certificates.register(registry);

@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::namespace::NamespaceInfo;
 use crate::namespaces::{self, ClientError, Namespaces};
 use crate::review::{Answer, Endpoint, Review};
-use crate::tls::{Certificates, Pair, Reloader, TlsError};
+use crate::tls::{Certificates, Reloader};
 
 pub use self::failure::FailureKind;
 pub use self::termination::Termination;
@@ -87,9 +87,6 @@ pub enum ServeError {
     /// Nothing to serve HTTPS with.
     #[error("no serving certificate: set OUTRIGGER_CERT_SECRET, or OUTRIGGER_CERT_FILE and OUTRIGGER_KEY_FILE")]
     NoCertificate,
-    /// The certificate cannot be served.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
     /// The system has no randomness.
     #[error("the system gives no random numbers, which TLS needs")]
     Randomness,
@@ -200,18 +197,18 @@ fn certificate(config: &ServerConfig) -> Result<&CertificateSource, ServeError> 
 
 impl Server {
     /// Loads the certificate if it is in files, listens on both addresses and starts the workers.
-    /// A certificate that the server keeps itself is served once it is handed to
-    /// [`Server::certificates`].
+    /// Files that are missing or cannot be used are looked at again until they can. A certificate
+    /// that the server keeps itself is served once it is handed to [`Server::certificates`].
     ///
     /// Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// When the certificate cannot be served or an address not be listened on.
+    /// When there is no word of a certificate, or an address cannot be listened on.
     pub fn bind(config: &ServerConfig, parts: Parts) -> Result<Self, ServeError> {
         let certificates = Arc::new(Certificates::default());
         let metrics = Arc::clone(&parts.metrics);
         let reloader = match certificate(config)? {
-            CertificateSource::Files(files) => Some(load(files, &certificates, &metrics)?),
+            CertificateSource::Files(files) => Some(load(files, &certificates, &metrics)),
             CertificateSource::Managed(_) => None,
         };
         crate::tls::warm_up().map_err(|_| ServeError::Randomness)?;
@@ -308,13 +305,11 @@ impl Server {
     }
 }
 
-/// Serves what the files hold, and starts to follow them.
-fn load(files: &CertificateFiles, certificates: &Certificates, metrics: &Metrics) -> Result<Reloader, TlsError> {
-    let pair = Pair::load(files)?;
-    pair.warn_unless_valid();
-    certificates.swap(&pair);
-    metrics.certificate_not_after.set(pair.not_after);
-    Ok(Reloader::new(files.clone(), &pair))
+/// Serves what the files hold, if anything, and starts to follow them.
+fn load(files: &CertificateFiles, certificates: &Certificates, metrics: &Metrics) -> Reloader {
+    let mut reloader = Reloader::new(files.clone());
+    reloader.begin(certificates, metrics);
+    reloader
 }
 
 async fn drain(state: &State, delay: Duration) {

@@ -90,8 +90,6 @@ pub struct Places {
 #[derive(Debug)]
 pub struct Pair {
     certified: Arc<CertifiedKey>,
-    /// Tells contents apart without keeping a second copy of the key.
-    digest: Digested,
     /// Start of the certificate's validity, in seconds since 1970.
     pub not_before: i64,
     /// End of the certificate's validity, in seconds since 1970.
@@ -104,6 +102,13 @@ pub struct Certificates {
     served: ArcSwapOption<CertifiedKey>,
     /// Why the last pair that was offered is not served.
     refused: ArcSwapOption<String>,
+}
+
+impl TlsError {
+    /// A file does not exist, which is not to say that it never will.
+    fn is_absence(&self) -> bool {
+        matches!(self, Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
 }
 
 impl std::fmt::Display for Place {
@@ -125,30 +130,19 @@ impl From<&CertificateFiles> for Places {
 }
 
 impl Pair {
-    /// Reads and checks both files.
-    ///
-    /// # Errors
-    /// Says which file is wrong, and why. An expired certificate is no error: an outage would not
-    /// make it newer, and the caller's own check gives the better message.
-    pub fn load(files: &CertificateFiles) -> Result<Self, TlsError> {
-        let certificate = read("certificate", &files.certificate)?;
-        Self::parse(&files.into(), &certificate, &read("key", &files.key)?)
-    }
-
     /// Checks a PEM chain and its PEM key.
     ///
     /// # Errors
-    /// Says which of the two `places` is wrong, and why.
+    /// Says which of the two `places` is wrong, and why. An expired certificate is no error: an outage
+    /// would not make it newer, and the caller's own check gives the better message.
     pub fn parse(places: &Places, certificate_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
         let chain = parse_chain(&places.certificate, certificate_pem)?;
         let key = parse_key(&places.key, key_pem)?;
         let leaf = chain.first().expect("an empty chain is an error above");
         let (not_before, not_after) = validity(&places.certificate, leaf)?;
         let certified = certify(places, chain, key)?;
-        let digest = digest(certificate_pem, key_pem);
         Ok(Self {
             certified: Arc::new(certified),
-            digest,
             not_before,
             not_after,
         })
@@ -251,6 +245,7 @@ fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     })
 }
 
+/// Tells contents apart without keeping a second copy of the key.
 type Digested = [u8; 32];
 
 /// Over both contents and where the first one ends.

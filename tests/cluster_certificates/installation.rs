@@ -192,9 +192,21 @@ impl Installation {
 
     /// Who leads, by the Lease.
     pub(crate) fn holder(&self) -> Option<String> {
-        self.get("lease", LEASE)["spec"]["holderIdentity"]
-            .as_str()
-            .map(str::to_owned)
+        let lease = self.find("lease", LEASE)?;
+        lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
+    }
+
+    /// An object of the namespace, if it exists.
+    pub(crate) fn find(&self, kind: &str, name: &str) -> Option<Value> {
+        let command = ["get", kind, name, "-n", self.name, "-o=json", "--ignore-not-found"];
+        let found = self.cluster.kubectl(&command).expect_success();
+        (!found.is_empty()).then(|| serde_json::from_str(&found).unwrap())
+    }
+
+    /// Deletes an object of the namespace.
+    pub(crate) fn delete(&self, kind: &str, name: &str) {
+        let command = ["delete", kind, name, "-n", self.name];
+        self.cluster.kubectl(&command).expect_success();
     }
 
     /// Tries to create a pod that should get the proxy, without keeping it.

@@ -11,7 +11,7 @@ use outrigger::certificates::{Moment, Unsound};
 use outrigger::config::Lifetimes;
 use serde_json::{Value, json};
 
-use crate::installation::{Installation, KINDS, LEASE, SECRET, assert_no_errors, certificates_in, metric};
+use crate::installation::{Installation, KINDS, SECRET, assert_no_errors, certificates_in, metric};
 use crate::watchers::handshake;
 use crate::webhooks::{eventually, page};
 
@@ -130,16 +130,6 @@ fn says_that_it_waits_for_its_secret() {
     assert_eq!(page(replica.admin, "/livez").0, 200);
     installation.apply(&installation.secret_object());
     eventually("it is ready", || page(replica.admin, "/readyz").0 == 200);
-
-    // Without its Lease it goes on, and says that.
-    installation
-        .cluster
-        .kubectl(&["delete", "lease", LEASE, "-n", "waiting"])
-        .expect_success();
-    eventually("the log names the Lease", || {
-        replica.log_text().contains("the Lease cannot be used")
-    });
-    assert_eq!(page(replica.admin, "/readyz").0, 200);
 }
 
 /// By another implementation of X.509.

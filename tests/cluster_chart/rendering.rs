@@ -195,6 +195,7 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
         json!([configurations, ["outrigger"], ["list", "watch", "patch"]]),
         json!([["secrets"], ["outrigger-certificates"], ["list", "watch", "patch"]]),
         json!([["leases"], ["outrigger-leader"], ["get", "patch"]]),
+        json!([["leases"], null, ["create"]]),
     ];
     assert_eq!(named(&json!({})), own);
     let certificate = "-----BEGIN CERTIFICATE-----\n";

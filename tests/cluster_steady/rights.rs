@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::release::Release;
+use crate::release::{Release, eventually};
 
 /// The account that the server runs as.
 const ACCOUNT: &str = "system:serviceaccount:outrigger-system:outrigger";
@@ -15,6 +15,7 @@ type Rights = BTreeSet<(String, String)>;
 /// All that was granted was used, and the other way round.
 pub(crate) fn are_those_that_were_used(release: &Release<'_>) {
     ask_about_an_unknown_namespace(release);
+    lose_the_lease(release);
     assert_eq!(used(release), granted(release), "the second is what the chart grants");
 }
 
@@ -38,6 +39,13 @@ fn ask_about_an_unknown_namespace(release: &Release<'_>) {
     let output = curl.output().expect("curl is a program");
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     assert!(said[0].contains("does not exist"), "{said:?}");
+}
+
+/// The one case in which the server makes an object.
+fn lose_the_lease(release: &Release<'_>) {
+    release.kubectl(&["delete", "lease", "outrigger-leader"]);
+    let find = ["get", "lease", "outrigger-leader", "--ignore-not-found", "-o=name"];
+    eventually("the Lease is made again", || !release.kubectl(&find).is_empty());
 }
 
 fn used(release: &Release<'_>) -> Rights {

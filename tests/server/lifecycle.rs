@@ -10,42 +10,137 @@ use outrigger::server::{FailureKind, Termination};
 use rustls::version::{TLS12, TLS13};
 use tokio::sync::oneshot;
 
-use crate::support::{Identity, SLOW, SLOW_LOOKUP, Setup, eventually, head, review, tcp, write_pair};
+use crate::support::{Identity, SLOW, SLOW_LOOKUP, Setup, eventually, head, log, review, tcp, write_pair};
+
+/// Files that cannot be served, by what is written into them: nothing for one that is not there.
+struct Unservable {
+    certificate: Option<String>,
+    key: Option<String>,
+    /// What is said about them, in which `DIR` is their folder.
+    reason: &'static str,
+    level: &'static str,
+}
+
+fn unservable() -> [Unservable; 6] {
+    let (one, other) = (Identity::new(), Identity::new());
+    let case = |certificate: Option<&str>, key: Option<&str>, level, reason| Unservable {
+        certificate: certificate.map(str::to_owned),
+        key: key.map(str::to_owned),
+        reason,
+        level,
+    };
+    let (certificate, key) = (Some(one.certificate.as_str()), Some(one.key.as_str()));
+    [
+        case(
+            None,
+            None,
+            "WARN",
+            "cannot read the certificate file DIR/tls.crt: No such file",
+        ),
+        case(
+            None,
+            key,
+            "WARN",
+            "cannot read the certificate file DIR/tls.crt: No such file",
+        ),
+        case(
+            certificate,
+            None,
+            "WARN",
+            "cannot read the key file DIR/tls.key: No such file",
+        ),
+        case(
+            certificate,
+            Some(&other.key),
+            "ERROR",
+            "the key in file DIR/tls.key is not the one of the certificate in",
+        ),
+        case(
+            key,
+            certificate,
+            "ERROR",
+            "the certificate file DIR/tls.crt holds no PEM block with a certificate",
+        ),
+        case(
+            certificate,
+            Some(""),
+            "ERROR",
+            "the key file DIR/tls.key holds no PEM block with a key",
+        ),
+    ]
+}
+
+/// As a Secret is mounted that somebody else has yet to fill, or has filled by half.
+#[test]
+fn waits_for_files_that_cannot_be_served_yet_and_says_which() {
+    for Unservable {
+        certificate,
+        key,
+        reason,
+        level,
+    } in unservable()
+    {
+        let setup = Setup::new();
+        for (name, content) in [("tls.crt", certificate), ("tls.key", key)] {
+            let path = setup.dir.path().join(name);
+            match content {
+                Some(content) => std::fs::write(path, content).unwrap(),
+                None => std::fs::remove_file(path).unwrap(),
+            }
+        }
+        let dir = setup.dir.path().to_str().unwrap().to_owned();
+        let reason = reason.replace("DIR", &dir);
+        let server = setup.start();
+        let (status, page) = server.page("/readyz");
+        assert_eq!(status, 503);
+        assert!(page.starts_with(&format!("[-]certificate failed: {reason}")), "{page}");
+        assert!(server.try_connect(&[&server.setup.identity], &[&TLS13], &[]).is_err());
+        assert_eq!(server.page("/livez").0, 200);
+        let failures = || server.metric("outrigger_certificate_reload_failures_total");
+        match level {
+            "WARN" => std::thread::sleep(server.setup.config.reload_interval * 5),
+            _ => eventually("it is looked at again", || failures() >= 5.0),
+        }
+        let lines = log(&dir);
+        assert!(
+            lines.len() == 1 && lines[0].contains(level) && lines[0].contains(&reason),
+            "{lines:?}"
+        );
+
+        write_pair(
+            server.setup.dir.path(),
+            &server.setup.identity.certificate,
+            &server.setup.identity.key,
+        );
+        eventually("it is ready", || server.page("/readyz").0 == 200);
+        assert_eq!(server.connect().post("/mutate", &review("shop", 0)).status, 200);
+        assert_eq!(
+            server.metric("outrigger_certificate_reloads_total"),
+            0.0,
+            "it is the first"
+        );
+        assert_eq!(failures() == 0.0, level == "WARN", "{reason}: {}", failures());
+        assert!(server.metric("outrigger_certificate_not_after_seconds") > 0.0);
+    }
+}
 
 #[test]
-fn says_at_start_which_file_is_wrong() {
-    let setup = Setup::new();
-    let dir = setup.dir.path().to_owned();
-    let (own, other) = (&setup.identity, Identity::new());
-    let refusal = || setup.refusal().to_string();
+fn looks_often_while_there_is_no_certificate() {
+    let hour = Duration::from_hours(1);
+    let setup = Setup::with(|config| config.reload_interval = hour);
+    std::fs::remove_file(setup.dir.path().join("tls.crt")).unwrap();
+    let server = setup.start();
+    assert_eq!(server.page("/readyz").0, 503);
+    write_pair(
+        server.setup.dir.path(),
+        &server.setup.identity.certificate,
+        &server.setup.identity.key,
+    );
+    eventually("it is ready", || server.page("/readyz").0 == 200);
+}
 
-    write_pair(&dir, &own.certificate, &other.key);
-    assert!(
-        refusal().contains("tls.key is not the one of the certificate in"),
-        "{}",
-        refusal()
-    );
-    write_pair(&dir, &own.key, &own.certificate);
-    assert!(
-        refusal().contains("tls.crt holds no PEM block with a certificate"),
-        "{}",
-        refusal()
-    );
-    write_pair(&dir, &own.certificate, "");
-    assert!(
-        refusal().contains("tls.key holds no PEM block with a key"),
-        "{}",
-        refusal()
-    );
-    std::fs::remove_file(dir.join("tls.key")).unwrap();
-    assert!(refusal().starts_with("cannot read the key file"), "{}", refusal());
-    std::fs::remove_file(dir.join("tls.crt")).unwrap();
-    assert!(
-        refusal().starts_with("cannot read the certificate file"),
-        "{}",
-        refusal()
-    );
-
+#[test]
+fn does_not_start_without_word_of_a_certificate() {
     let none = Setup::with(|config| config.certificate = None).refusal().to_string();
     assert_eq!(
         none,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::api::PatchParams;
+use kube::api::{PatchParams, PostParams};
 use tokio::time::timeout;
 
 use crate::names::FIELD_MANAGER;
@@ -20,9 +20,14 @@ pub(super) enum CallError {
 }
 
 impl CallError {
-    /// Somebody has changed the object since it was read.
+    /// Somebody has changed the object since it was read, or made it first.
     pub(super) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
+    }
+
+    /// There is no such object.
+    pub(super) fn is_missing(&self) -> bool {
+        self.code() == Some(404)
     }
 
     /// What to do about it.
@@ -52,5 +57,13 @@ pub(super) fn patch_params() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
+    }
+}
+
+/// For an object made in our name.
+pub(super) fn post_params() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
     }
 }

@@ -7,13 +7,13 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::configuration::{self, Kind};
 use super::follow::Follower;
-use super::lease::{Elector, Leading};
+use super::lease::{Elector, Leading, Owner};
 use super::make::apply;
 use super::metrics::{ApiObject, CertificateMetrics, Made};
 use super::pace::Pace;
@@ -43,9 +43,16 @@ pub async fn keep(
         .clone()
         .unwrap_or_else(|| format!("outrigger-{}", random_word()));
     let leases = Api::namespaced(client.clone(), &managed.namespace);
-    let elector = Elector::new(leases, managed.lease.clone(), holder, metrics.certificates.clone());
+    let (own, owner) = watch::channel(None);
+    let elector = Elector::new(
+        leases,
+        managed.lease.clone(),
+        holder,
+        owner,
+        metrics.certificates.clone(),
+    );
     let (lead, leading) = watch::channel(None);
-    let keeper = Keeper::new(client, managed, certificates, metrics, leading);
+    let keeper = Keeper::new(client, managed, certificates, metrics, leading, own);
     futures::join!(elector.run(lead, stopping), keeper.run());
 }
 
@@ -55,6 +62,8 @@ struct Keeper {
     managed: Managed,
     settings: Settings,
     leading: watch::Receiver<Leading>,
+    /// Tells the elector of the Secret.
+    owner: watch::Sender<Owner>,
     follower: Follower,
     metrics: CertificateMetrics,
     /// Since when this process has led; `None` while it does not.
@@ -77,6 +86,7 @@ impl Keeper {
         certificates: Arc<Certificates>,
         metrics: Arc<Metrics>,
         leading: watch::Receiver<Leading>,
+        owner: watch::Sender<Owner>,
     ) -> Self {
         let counts = metrics.certificates.clone();
         let publication = |kind| {
@@ -90,6 +100,7 @@ impl Keeper {
                 lifetimes: managed.lifetimes,
             },
             leading,
+            owner,
             follower: Follower::new(managed.secret.clone(), certificates, metrics),
             publications: Kind::ALL.map(publication),
             metrics: counts,
@@ -127,6 +138,7 @@ impl Keeper {
         match event {
             Ok(Some(secret)) => {
                 self.state = secret::decode(&secret);
+                self.owner.send_replace(secret.owner_ref(&()));
                 self.secret = Some(secret);
                 self.follower.offer(&self.state, now());
                 if let Ok(state) = &self.state {
@@ -134,6 +146,7 @@ impl Keeper {
                 }
             }
             Ok(None) => {
+                self.owner.send_replace(None);
                 self.secret = None;
                 self.state = Err(Unsound::Empty);
                 self.follower.lost();

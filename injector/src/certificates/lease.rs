@@ -4,19 +4,23 @@
 //! it change for as long as the Lease says, by its own clock. Each write is guarded by the resource
 //! version. A leader that cannot renew stops acting before others may take over.
 //! (<https://pkg.go.dev/k8s.io/client-go/tools/leaderelection>)
+//!
+//! A Lease that is missing is made: by the leader at once, by others after as long as one that is
+//! held is left alone, since a leader may not have noticed yet. That leaves time to whoever installs
+//! it together with the pods, too. It belongs to the Secret, so that it goes when that goes.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use kube::api::Patch;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::api::{CallError, call, patch_params};
+use super::api::{CallError, call, patch_params, post_params};
 use super::metrics::{ApiObject, CertificateMetrics};
 use crate::error::error_chain;
 
@@ -30,15 +34,20 @@ const RENEW_PERIOD: Duration = Duration::from_secs(2);
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// Until when this replica leads; `None` while it does not.
 pub(super) type Leading = Option<Instant>;
+/// What a Lease that is made belongs to; `None` while that does not exist.
+pub(super) type Owner = Option<OwnerReference>;
 
 /// A candidate, perhaps the leader.
 pub(super) struct Elector {
     api: Api<Lease>,
     name: String,
     holder: String,
+    owner: watch::Receiver<Owner>,
     metrics: CertificateMetrics,
     /// The Lease as it was seen last.
     seen: Option<Seen>,
+    /// Since when no look has found it, by this process's clock; `None` when the last one did.
+    missing_since: Option<Instant>,
     /// The failure that the log knows of.
     told: Option<String>,
 }
@@ -62,13 +71,21 @@ enum Verdict {
 }
 
 impl Elector {
-    pub(super) fn new(api: Api<Lease>, name: String, holder: String, metrics: CertificateMetrics) -> Self {
+    pub(super) fn new(
+        api: Api<Lease>,
+        name: String,
+        holder: String,
+        owner: watch::Receiver<Owner>,
+        metrics: CertificateMetrics,
+    ) -> Self {
         Self {
             api,
             name,
             holder,
+            owner,
             metrics,
             seen: None,
+            missing_since: None,
             told: None,
         }
     }
@@ -151,10 +168,20 @@ impl Elector {
 
     /// A leader writes at once, as it knows the Lease; others look first.
     async fn attempt(&mut self) -> Result<bool, CallError> {
-        if self.seen.as_ref().is_none_or(|seen| self.judge(seen) != Verdict::Mine) {
-            let lease = call(self.api.get(&self.name)).await?;
-            self.see(lease);
+        let mine = self.seen.as_ref().is_some_and(|seen| self.judge(seen) == Verdict::Mine);
+        if !mine {
+            match call(self.api.get_opt(&self.name)).await? {
+                Some(lease) => self.see(lease),
+                None => return self.miss().await,
+            }
         }
+        match self.renew().await {
+            Err(error) if mine && error.is_missing() => self.create().await,
+            attempted => attempted,
+        }
+    }
+
+    async fn renew(&mut self) -> Result<bool, CallError> {
         let seen = self.seen.as_ref().expect("seen just now or before");
         if self.judge(seen) == Verdict::Taken {
             return Ok(false);
@@ -170,10 +197,37 @@ impl Elector {
         Ok(true)
     }
 
+    /// A Lease that is not there says nothing about who led by it.
+    async fn miss(&mut self) -> Result<bool, CallError> {
+        self.seen = None;
+        let since = *self.missing_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < LEASE_DURATION {
+            return Ok(false);
+        }
+        self.create().await
+    }
+
+    /// Makes the Lease, held by this replica. Somebody who was faster is a conflict.
+    async fn create(&mut self) -> Result<bool, CallError> {
+        let Some(owner) = self.owner.borrow().clone() else {
+            return Ok(false);
+        };
+        let lease = lease(
+            &self.name,
+            owner,
+            claim(&LeaseSpec::default(), &self.holder, Timestamp::now()),
+        );
+        let made = call(self.api.create(&post_params(), &lease)).await?;
+        tracing::info!(lease = self.name, "made the Lease, which was missing");
+        self.see(made);
+        Ok(true)
+    }
+
     fn see(&mut self, lease: Lease) {
         let resource_version = lease.resource_version();
         let spec = lease.spec.unwrap_or_default();
         let before = self.seen.take().filter(|seen| seen.spec == spec);
+        self.missing_since = None;
         self.seen = Some(Seen {
             spec,
             resource_version,
@@ -252,6 +306,18 @@ fn released(spec: &LeaseSpec, now: Timestamp) -> LeaseSpec {
         renew_time: Some(MicroTime(now)),
         lease_transitions: spec.lease_transitions,
         ..LeaseSpec::default()
+    }
+}
+
+/// A Lease that is gone with its owner.
+fn lease(name: &str, owner: OwnerReference, spec: LeaseSpec) -> Lease {
+    Lease {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(spec),
     }
 }
 

@@ -1,20 +1,26 @@
-//! Reads the certificate again on an interval, and serves it when it changed and is sound.
+//! Reads the certificate on an interval, and serves it when it changed and is sound.
+//!
+//! There may be none at the start: a Secret is mounted as it is, empty or half written, and whoever
+//! fills it may come later. Ending the process would only put off the next look.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::MissedTickBehavior;
+use tokio::time::sleep;
 
 use super::{Certificates, Digested, Pair, TlsError, digest, read};
 use crate::config::CertificateFiles;
 use crate::metrics::Metrics;
+
+/// The longest time between two looks while there is nothing to serve.
+const IMPATIENT: Duration = Duration::from_secs(1);
 
 /// Looks at the two files, and knows what it saw before.
 #[derive(Debug)]
 pub struct Reloader {
     files: CertificateFiles,
     /// The pair last handed out.
-    served: Digested,
+    served: Option<Digested>,
     /// The failure of the last look, and how many looks in a row have shown it.
     failing: Option<(Failure, u32)>,
 }
@@ -39,27 +45,40 @@ enum Seen {
 }
 
 impl Reloader {
-    /// Follows these files, of which `served` has been loaded.
+    /// Follows these files, of which nothing has been read yet.
     #[must_use]
-    pub fn new(files: CertificateFiles, served: &Pair) -> Self {
+    pub fn new(files: CertificateFiles) -> Self {
         Self {
             files,
-            served: served.digest,
+            served: None,
             failing: None,
         }
     }
 
-    /// Reads both files each `interval`, until the runtime ends. A new pair is served from the
-    /// next handshake on. A bad or mismatched one is counted, and the old pair stays.
+    /// Looks for the first time, and serves what there is. What is wrong is logged at once.
+    pub fn begin(&mut self, certificates: &Certificates, metrics: &Metrics) {
+        let seen = match self.look() {
+            // Fails twice in a row, or was half written.
+            Seen::Failed { .. } => self.look(),
+            seen => seen,
+        };
+        apply(seen, certificates, metrics);
+    }
+
+    /// Reads both files each `interval`, and each second while none could be served, until the
+    /// runtime ends. A new pair is served from the next handshake on. A bad or mismatched one is
+    /// counted, and the old pair stays.
     ///
     /// The two files of a Secret cannot be read at one instant, so a pair that fails once is most
     /// often half written. Only what fails twice in a row is logged, once.
     pub async fn run(self, interval: Duration, certificates: Arc<Certificates>, metrics: Arc<Metrics>) {
-        let mut ticks = tokio::time::interval(interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut reloader = self;
         loop {
-            ticks.tick().await;
+            sleep(match reloader.served {
+                Some(_) => interval,
+                None => interval.min(IMPATIENT),
+            })
+            .await;
             let look = tokio::task::spawn_blocking(move || {
                 let seen = reloader.look();
                 (reloader, seen)
@@ -88,7 +107,7 @@ impl Reloader {
 
     fn judge(&mut self, certificate: &[u8], key: &[u8]) -> Seen {
         let content = digest(certificate, key);
-        if self.served == content {
+        if self.served == Some(content) {
             self.failing = None;
             return Seen::Unchanged;
         }
@@ -96,7 +115,7 @@ impl Reloader {
             Err(error) => self.failed(Some(content), error),
             Ok(pair) => {
                 self.failing = None;
-                self.served = content;
+                self.served = Some(content);
                 Seen::Changed(pair)
             }
         }
@@ -124,18 +143,39 @@ fn apply(seen: Seen, certificates: &Certificates, metrics: &Metrics) {
     match seen {
         Seen::Unchanged => {}
         Seen::Changed(pair) => {
+            if certificates.check().is_ok() {
+                metrics.certificate_reloads.inc();
+            }
             certificates.swap(&pair);
             metrics.certificate_not_after.set(pair.not_after);
-            metrics.certificate_reloads.inc();
             tracing::info!(not_after = pair.not_after, "serving a new certificate");
             pair.warn_unless_valid();
         }
         Seen::Failed { error, persists } => {
-            metrics.certificate_reload_failures.inc();
+            let served = certificates.check().is_ok();
+            certificates.refuse(error.to_string());
+            // A file that has never been there is waited for.
+            if served || !error.is_absence() {
+                metrics.certificate_reload_failures.inc();
+            }
             if persists {
-                tracing::warn!(error = error.to_string(), "keeping the old certificate");
+                tell(&error, served);
             }
         }
+    }
+}
+
+fn tell(error: &TlsError, served: bool) {
+    let text = error.to_string();
+    if served {
+        tracing::warn!(error = text, "keeping the old certificate");
+    } else if error.is_absence() {
+        tracing::warn!(error = text, "no certificate yet; not ready until both files are there");
+    } else {
+        tracing::error!(
+            error = text,
+            "no certificate that can be served; not ready until there is one"
+        );
     }
 }
 
@@ -165,7 +205,8 @@ mod tests {
             };
             let first = pair();
             write(&dir, &first.0, &first.1);
-            let reloader = Reloader::new(files.clone(), &Pair::load(&files).unwrap());
+            let mut reloader = Reloader::new(files);
+            assert!(matches!(reloader.look(), Seen::Changed(_)));
             Self { dir, first, reloader }
         }
 
