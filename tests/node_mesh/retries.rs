@@ -118,7 +118,7 @@ fn gives_up(shop: &Namespace<'_>) {
         let waited = line["seconds"].as_f64().unwrap();
         let tries: Vec<f64> = seconds(&line["upstream_seconds"]);
         // nginx's clock is a few milliseconds behind at times.
-        assert!(tries.iter().all(|seconds| *seconds > 0.45), "{line}");
+        assert!(tries.iter().all(|seconds| (0.45..3.0).contains(seconds)), "{line}");
         assert!(waited > 0.45 * tries.len() as f64, "{line}");
     }
 }
