@@ -149,8 +149,8 @@ pub struct TargetContext {
     pub id: String,
     /// DNS name and port.
     pub address: String,
-    /// The lines of its servers: as many as there are tries, since nginx tries a server once.
-    pub attempts: Vec<u8>,
+    /// An item for each retry: nginx tries a server once, so that it needs as many more lines.
+    pub retries: Vec<u8>,
     /// The name that its certificate must hold.
     pub server_name: String,
     /// Its share in percent; null for the first.

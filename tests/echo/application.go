@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// servedBy names who answered, in HTTP and gRPC.
+const servedBy = "X-Served-By"
+
 // application answers HTTP. Every answer names who gave it in the header X-Served-By, and a request with the parameter
 // `id` is counted.
 //
@@ -55,7 +58,7 @@ func (a *application) handler() http.Handler {
 	mux.HandleFunc("/count", a.count)
 	mux.HandleFunc("/call", a.call)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Served-By", a.name)
+		w.Header().Set(servedBy, a.name)
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -147,7 +150,7 @@ func (a *application) call(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	answer(w, map[string]any{"status": called.StatusCode, "served_by": called.Header.Get("X-Served-By"), "body": string(body)})
+	answer(w, map[string]any{"status": called.StatusCode, "served_by": called.Header.Get(servedBy), "body": string(body)})
 }
 
 func answer(w http.ResponseWriter, value any) {

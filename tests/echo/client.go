@@ -1,24 +1,32 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 )
 
 // kept is how many failures a report tells in words.
 const kept = 20
+
+// deadline is how long a call may take.
+const deadline = 30 * time.Second
 
 // report is what `load` prints. A failure is whatever is not an answer with a status below 400; nothing is tried again.
 type report struct {
@@ -45,9 +53,12 @@ func load(arguments []string) error {
 	connections := flags.Int("connections", 1, "connections, each with one request at a time")
 	rate := flags.Float64("rate", 0, "requests a second in all; as many as the connections carry by default")
 	duration := flags.Duration("for", 10*time.Second, "how long")
-	fresh := flags.Bool("fresh", false, "a new connection for each request")
+	requests := flags.Int("requests", 0, "so many in all, however long it takes")
+	fresh := flags.Bool("fresh", false, "a new connection for each request, of HTTP or with -tcp")
 	method := flags.String("method", http.MethodGet, "of HTTP")
 	rpc := flags.Bool("grpc", false, "call the health service at HOST:PORT")
+	service := flags.String("service", "", "of which the health is asked for with -grpc")
+	lines := flags.Bool("tcp", false, "say lines to HOST:PORT")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -57,16 +68,19 @@ func load(arguments []string) error {
 	callers := make([]caller, *connections)
 	for n := range callers {
 		var err error
-		if *rpc {
-			callers[n], err = callingGRPC(flags.Arg(0))
-		} else {
+		switch {
+		case *rpc:
+			callers[n], err = callingGRPC(flags.Arg(0), *service)
+		case *lines:
+			callers[n] = sayingLines(flags.Arg(0), *fresh)
+		default:
 			callers[n] = callingHTTP(*method, flags.Arg(0), *fresh)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	measured := drive(callers, *rate, *duration)
+	measured := drive(callers, *rate, *duration, *requests)
 	return json.NewEncoder(os.Stdout).Encode(measured)
 }
 
@@ -88,11 +102,11 @@ func callingHTTP(method, url string, fresh bool) caller {
 		if answer.StatusCode >= 400 {
 			return "", fmt.Errorf("status %d", answer.StatusCode)
 		}
-		return answer.Header.Get("X-Served-By"), nil
+		return answer.Header.Get(servedBy), nil
 	}
 }
 
-func callingGRPC(target string) (caller, error) {
+func callingGRPC(target, service string) (caller, error) {
 	connection, err := grpc.NewClient("passthrough:///"+target,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	if err != nil {
@@ -100,9 +114,43 @@ func callingGRPC(target string) (caller, error) {
 	}
 	client := grpc_health_v1.NewHealthClient(connection)
 	return func(ctx context.Context) (string, error) {
-		_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-		return "", err
+		var headers metadata.MD
+		_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service}, grpc.Header(&headers))
+		return strings.Join(headers.Get(servedBy), ","), err
 	}, nil
+}
+
+// sayingLines says a line for each request and reads the answer, whose first word is who gave it. What fails ends the
+// connection.
+func sayingLines(address string, fresh bool) caller {
+	var connection net.Conn
+	var answers *bufio.Reader
+	talk := func(ctx context.Context) (string, error) {
+		if connection == nil {
+			opened, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil {
+				return "", err
+			}
+			connection, answers = opened, bufio.NewReader(opened)
+		}
+		if err := connection.SetDeadline(time.Now().Add(deadline)); err != nil {
+			return "", err
+		}
+		if _, err := fmt.Fprintln(connection, "hello"); err != nil {
+			return "", err
+		}
+		line, err := answers.ReadString('\n')
+		who, _, _ := strings.Cut(line, " ")
+		return who, err
+	}
+	return func(ctx context.Context) (string, error) {
+		who, err := talk(ctx)
+		if connection != nil && (err != nil || fresh) {
+			connection.Close()
+			connection = nil
+		}
+		return who, err
+	}
 }
 
 // results gathers what all connections saw.
@@ -113,7 +161,8 @@ type results struct {
 	took    []time.Duration
 }
 
-func drive(callers []caller, rate float64, duration time.Duration) report {
+// drive makes as many requests as there are, or where that is 0 goes on for the duration.
+func drive(callers []caller, rate float64, duration time.Duration, requests int) report {
 	gathered := &results{started: time.Now(), report: report{ServedBy: map[string]int{}}}
 	end := gathered.started.Add(duration)
 	var turns <-chan time.Time
@@ -122,10 +171,17 @@ func drive(callers []caller, rate float64, duration time.Duration) report {
 		defer ticker.Stop()
 		turns = ticker.C
 	}
+	var begun atomic.Int64
+	goesOn := func() bool {
+		if requests > 0 {
+			return begun.Add(1) <= int64(requests)
+		}
+		return time.Now().Before(end)
+	}
 	var waiting sync.WaitGroup
 	for _, call := range callers {
 		waiting.Go(func() {
-			for time.Now().Before(end) {
+			for goesOn() {
 				if turns != nil {
 					<-turns
 				}
@@ -138,7 +194,7 @@ func drive(callers []caller, rate float64, duration time.Duration) report {
 }
 
 func (r *results) add(call caller) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	before := time.Now()
 	who, err := call(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -21,12 +22,46 @@ func TestFlakyAnswersAfterSoManyFailures(t *testing.T) {
 func TestLoadCountsWhoAnswersAndWhatFails(t *testing.T) {
 	server := httptest.NewServer(newApplication("a").handler())
 	defer server.Close()
-	good := drive([]caller{callingHTTP(http.MethodGet, server.URL, false)}, 0, 100*time.Millisecond)
+	good := drive([]caller{callingHTTP(http.MethodGet, server.URL, false)}, 0, 100*time.Millisecond, 0)
 	if good.Requests == 0 || good.Failed != 0 || good.ServedBy["a"] != good.Requests || good.P99 < good.P50 {
 		t.Errorf("%+v", good)
 	}
-	bad := drive([]caller{callingHTTP(http.MethodGet, server.URL+"/status?code=500", false)}, 100, 100*time.Millisecond)
+	bad := drive([]caller{callingHTTP(http.MethodGet, server.URL+"/status?code=500", false)}, 100, 100*time.Millisecond, 0)
 	if bad.Requests == 0 || bad.Failed != bad.Requests || bad.Failures[0].Reason != "status 500" {
 		t.Errorf("%+v", bad)
+	}
+}
+
+func TestLoadSaysLinesAndStopsAfterSoMany(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go serveLines("a", listener)
+	for _, fresh := range []bool{false, true} {
+		address := listener.Addr().String()
+		callers := []caller{sayingLines(address, fresh), sayingLines(address, fresh)}
+		seen := drive(callers, 0, 0, 25)
+		if seen.Requests != 25 || seen.Failed != 0 || seen.ServedBy["a"] != 25 {
+			t.Errorf("fresh %v: %+v", fresh, seen)
+		}
+	}
+}
+
+func TestLoadReadsWhoAnsweredOverGRPC(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newRPC("a")
+	defer server.Stop()
+	go server.Serve(listener)
+	call, err := callingGRPC(listener.Addr().String(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen := drive([]caller{call}, 0, 0, 3); seen.Failed != 0 || seen.ServedBy["a"] != 3 {
+		t.Errorf("%+v", seen)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 )
 
 // serve listens until SIGTERM, goes on for the time of -drain, and ends once all requests are answered.
@@ -49,8 +50,7 @@ func serve(arguments []string) error {
 		}
 		return err
 	}
-	rpc := grpc.NewServer()
-	grpc_health_v1.RegisterHealthServer(rpc, health.NewServer())
+	rpc := newRPC(app.name)
 	err := errors.Join(
 		start(*plain, server.Serve),
 		start(*secure, func(listener net.Listener) error { return serveTLS(server, listener) }),
@@ -61,6 +61,22 @@ func serve(arguments []string) error {
 		return err
 	}
 	return untilTerminated(server, rpc, failed, *drain)
+}
+
+func newRPC(name string) *grpc.Server {
+	server := grpc.NewServer(grpc.UnaryInterceptor(naming(name)))
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	return server
+}
+
+// naming adds the name to every answer of gRPC.
+func naming(name string) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		if err := grpc.SetHeader(ctx, metadata.Pairs(servedBy, name)); err != nil {
+			return nil, err
+		}
+		return handle(ctx, request)
+	}
 }
 
 func untilTerminated(server *http.Server, rpc *grpc.Server, failed chan error, drain time.Duration) error {

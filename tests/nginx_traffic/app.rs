@@ -91,6 +91,16 @@ pub(crate) fn raw(speaks: Speaks, name: &'static str) -> u16 {
     })
 }
 
+/// A server that answers `name:` and how many bytes there were, once the caller has said all and ended its side.
+pub(crate) fn counting(name: &'static str) -> u16 {
+    listen(Speaks::Plain, move |mut stream, _| {
+        let said = rest(&mut stream).len();
+        // The caller's end is no answer of ours yet.
+        thread::sleep(std::time::Duration::from_millis(100));
+        let _ = send(&mut stream, format!("{name}:{said}\n").as_bytes());
+    })
+}
+
 /// A port at which nobody listens.
 pub(crate) fn dead_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has free ports");

@@ -1,11 +1,12 @@
 //! TCP that is no HTTP, both ways, with and without mTLS.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read, Write};
+use std::net::Shutdown;
 
-use crate::app::{Speaks, dead_port, raw};
+use crate::app::{Speaks, counting, dead_port, raw};
 use crate::mesh::Mesh;
 use crate::proxy::{Proxy, pod};
-use crate::wire::{Stream, connect, connect_tls, rest, send};
+use crate::wire::{Stream, connect, connect_tls, rest, send, socket};
 
 /// A line and its answer; empty where the connection ended.
 fn line(stream: &mut Stream, said: &str) -> String {
@@ -38,6 +39,40 @@ fn lines_pass_in_and_out() {
     drop(stream);
     let lines = proxy.access_log(1);
     assert!(lines.iter().all(|line| line["status"].is_number()), "{lines:?}");
+}
+
+/// What comes back to a caller that says something, ends its side, and listens on.
+fn answer_to_all(port: u16, said: &[u8]) -> String {
+    let mut caller = socket(port);
+    caller.write_all(said).unwrap();
+    caller.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    caller.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_caller_that_has_ended_its_side_gets_the_answer() {
+    let app = counting("app");
+    let callee = Proxy::start(&pod(&[], &[("raw", app)]));
+    let upstream = format!("- {{service: peer:{}, protocol: tcp}}", callee.inbound());
+    let caller = Proxy::start(&pod(&[("upstreams", &upstream)], &[]));
+    let said = b"x".repeat(500_000);
+    for port in [app, callee.inbound(), caller.outbound()] {
+        assert_eq!(answer_to_all(port, &said), "app:500000\n");
+    }
+}
+
+#[test]
+fn a_caller_that_has_ended_its_side_gets_the_answer_over_mtls() {
+    let (mesh, app) = (Mesh::new(), counting("app"));
+    let annotations = [("template", "mtls"), ("mtls", "strict")];
+    let callee = Proxy::start_with(&pod(&annotations, &[("raw", app)]), &mesh, &mesh.leaf("bank", "ledger"));
+    let upstream = format!("- {{service: ledger.bank:{}, protocol: tcp}}", callee.inbound());
+    let annotations = [("template", "mtls"), ("mtls", "strict"), ("upstreams", &upstream)];
+    let caller = Proxy::start_with(&pod(&annotations, &[]), &mesh, &mesh.leaf("shop", "web"));
+    let answer = answer_to_all(caller.outbound(), &b"x".repeat(500_000));
+    assert_eq!(answer, "app:500000\n", "{}{}", caller.log(), callee.log());
 }
 
 #[test]

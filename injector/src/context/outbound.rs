@@ -119,7 +119,7 @@ impl Maker<'_> {
         TargetContext {
             id: format!("u{n}_{m}"),
             address: format!("{name}.{namespace}.svc.{}:{port}", self.domain),
-            attempts: (0..=upstream.retries).collect(),
+            retries: (0..upstream.retries).collect(),
             server_name: self.server_name(namespace, identity),
             weight,
             max_fails: upstream.max_fails.unwrap_or_default(),
