@@ -71,7 +71,7 @@ test-judge: ## Test the program that reads YAML as kubectl does
 	cd tests/yaml-judge && go vet . && go test .
 
 .PHONY: test-tools
-test-tools: packages ## Run the suites that need nginx or the YAML judge
+test-tools: packages ## Run the suites that need nginx, nftables or the YAML judge (as root)
 	tests/run-suites tool-tests --locked
 
 .PHONY: test-cluster
