@@ -79,7 +79,7 @@ test-judge: ## Test the programs in Go that the tests use
 	cd tests/echo && go vet . && go test .
 
 .PHONY: test-tools
-test-tools: packages ## Run the suites that need nginx or the YAML judge
+test-tools: packages ## Run the suites that need nginx, nftables or the YAML judge (as root)
 	tests/run-suites tool-tests --locked
 
 .PHONY: test-cluster

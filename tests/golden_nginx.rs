@@ -88,7 +88,7 @@ fn prepare(folder: &Path) {
     }
     std::fs::write(
         folder.join("hosts"),
-        "127.0.0.1 localhost kube-dns.kube-system.svc.cluster.local\n",
+        "127.0.0.1 localhost kube-dns.kube-system.svc.cluster.local.\n",
     )
     .unwrap();
 }
