@@ -48,7 +48,11 @@ fn measure(release: &Release<'_>, disturbance: &Disturbance) -> Tally {
         times += 1;
     }
     let tally = runtime.block_on(steady.stop());
-    println!("{} ({times} times): {tally}", disturbance.name);
+    let away = tally.unavailable.len();
+    println!(
+        "{} ({times} times; API server away for {away}): {tally}",
+        disturbance.name
+    );
     judge(release, disturbance, &tally, times);
     tally
 }
@@ -63,7 +67,10 @@ fn judge(release: &Release<'_>, disturbance: &Disturbance, tally: &Tally, times:
         "at most {allowed} may fail: {}",
         context()
     );
-    if !disturbance.stops_the_api_server {
+    if disturbance.stops_the_api_server {
+        // It is away for seconds each time, so most are answered all the same.
+        assert!(tally.creations > tally.unavailable.len() / 4, "{}", context());
+    } else {
         assert!(tally.unavailable.is_empty(), "{}", context());
     }
 }

@@ -79,7 +79,7 @@ impl<'a> Release<'a> {
     pub(crate) fn kill(&self, pod: &str) {
         let restarts = |release: &Self| release.restarts().into_iter().find(|(name, _)| name == pod);
         let before = restarts(self);
-        self.node.kill_container(NAMESPACE, pod, "outrigger");
+        self.crash(pod);
         eventually("the killed replica is started again", || restarts(self) != before);
         self.wait_until_complete();
     }
@@ -92,6 +92,11 @@ impl<'a> Release<'a> {
             let (certificate, authorities) = (self.certificate(), self.authorities());
             certificate != before.0 && authorities.len() == 1 && (authorities != before.1) == (what == "ca")
         });
+    }
+
+    /// Kills a replica's process.
+    pub(crate) fn crash(&self, pod: &str) {
+        self.node.kill_container(NAMESPACE, pod, "outrigger");
     }
 
     /// Asks for a new `ca` or `certificate`.
