@@ -15,7 +15,7 @@ use crate::pod::{MapValue, PodError, PodView};
 use crate::rendered::{Piece, Rendered, json_of};
 use crate::requirements::{Requirements, RequirementsError};
 use crate::settings::values::{Toggle, is_dns_label, shown};
-use crate::settings::{Origin, Resolved, SETTINGS, Setting, SettingError};
+use crate::settings::{Origin, Resolved, SETTINGS, Setting, SettingError, Settings};
 use crate::template::{MOST_OUTPUT, TemplateError, TemplateInfo, TemplateSet};
 
 mod setup;
@@ -234,6 +234,12 @@ impl Injector {
         warnings.extend(resolved.warnings);
         warnings.extend(more);
         Ok((template, context))
+    }
+
+    /// The settings of a pod that says nothing itself.
+    #[must_use]
+    pub const fn defaults(&self) -> &Settings {
+        &self.base.settings
     }
 
     /// The settings of a pod, each with its origin.

@@ -109,6 +109,9 @@ pub const INBOUND_PLAIN_BASE: u16 = 15400;
 /// How many ports each of the ranges above has.
 pub const PORTS_IN_RANGE: usize = 100;
 
+/// How the names of all entries of the validating webhook end.
+pub const VALIDATING_WEBHOOKS: &str = ".validate.outrigger.mesh";
+
 /// The ValidatingAdmissionPolicy with the label rules; its bindings put their action before it.
 pub const POLICY: &str = "labels.outrigger.mesh";
 

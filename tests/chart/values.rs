@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{chart_yaml, complaints, path, schema, text};
 
 /// Values that are set where they are needed alone, and so are no part of values.yaml.
-const WITHOUT_DEFAULT: &[&str] = &["global", "resources.claims"];
+const WITHOUT_DEFAULT: &[&str] = &["global", "enabled", "resources.claims"];
 
 /// Maps whose keys are the user's to choose: those without a default are not listed one by one.
 const OPEN: &[&str] = &["settings", "webhook.namespaceSelector", "webhook.objectSelector"];

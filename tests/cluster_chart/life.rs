@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::helm::{NAMESPACE, RELEASE, chart, helm, install_definitions};
+use crate::helm::{NAMESPACE, RELEASE, chart, helm, install_definitions, rendered};
 use crate::webhooks::eventually;
 
 /// A value of caBundle: the API server wants PEM with a certificate in it.
@@ -263,6 +263,17 @@ fn pem(cluster: &Cluster) -> String {
     std::fs::read_to_string(&cluster.authority().certificate).unwrap()
 }
 
+/// The fields of a configuration that a manager owns.
+fn fields(cluster: &Cluster, kind: &str, manager: &str) -> String {
+    let text = cluster
+        .kubectl(&["get", kind, RELEASE, "-o", "json", "--show-managed-fields"])
+        .expect_success();
+    let object: Value = serde_json::from_str(&text).unwrap();
+    let owned = object["metadata"]["managedFields"].as_array().unwrap();
+    let entry = owned.iter().find(|entry| entry["manager"] == manager).unwrap();
+    entry["fieldsV1"].to_string()
+}
+
 /// Server-side apply tells who owns which field; Helm's and the server's do not meet.
 #[test]
 fn helm_and_the_server_own_different_fields() {
@@ -274,14 +285,54 @@ fn helm_and_the_server_own_different_fields() {
     upgrade(&cluster, &json!({"replicaCount": 3, "webhook": {"timeoutSeconds": 10}}));
     fill(&cluster);
     for kind in CONFIGURATIONS {
-        let metadata = cluster
-            .kubectl(&["get", kind, RELEASE, "-o", "json", "--show-managed-fields"])
-            .expect_success();
-        let object: Value = serde_json::from_str(&metadata).unwrap();
-        let owned = object["metadata"]["managedFields"].as_array().unwrap();
-        let fields =
-            |manager: &str| owned.iter().find(|entry| entry["manager"] == manager).unwrap()["fieldsV1"].to_string();
-        assert!(fields("outrigger").contains("f:caBundle") && !fields("outrigger").contains("f:timeoutSeconds"));
-        assert!(fields("helm").contains("f:timeoutSeconds") && !fields("helm").contains("f:caBundle"));
+        let (server, installer) = (fields(&cluster, kind, "outrigger"), fields(&cluster, kind, "helm"));
+        assert!(server.contains("f:caBundle") && !server.contains("f:timeoutSeconds"));
+        assert!(installer.contains("f:timeoutSeconds") && !installer.contains("f:caBundle"));
+    }
+}
+
+/// Applies the rendered objects on the server's side, as Helm 4, Flux and Argo CD do, without forcing anything.
+fn apply_as_gitops(cluster: &Cluster, values: &Value) {
+    let objects = rendered(values).into_iter();
+    let own = objects.filter(|object| object["metadata"]["annotations"].get("helm.sh/hook").is_none());
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": own.collect::<Vec<_>>()});
+    let arguments = [
+        "apply",
+        "--server-side",
+        "--field-manager=gitops",
+        "-n",
+        NAMESPACE,
+        "-f",
+        "-",
+    ];
+    cluster.kubectl_reading(&list.to_string(), &arguments).expect_success();
+}
+
+/// An entry that one owner drops stays with the other's fields, and so without what makes it valid.
+#[test]
+fn tools_that_apply_on_the_servers_side_meet_no_conflict() {
+    let cluster = Cluster::start();
+    cluster.create_namespace(NAMESPACE, &[]);
+    apply_as_gitops(&cluster, &json!({}));
+    fill(&cluster);
+    let without_workloads = ("workloads switched off", json!({"webhook": {"workloads": false}}));
+    let there = upgrades().into_iter().chain([without_workloads]);
+    let back = there.clone().rev().skip(1);
+    for (what, values) in there.chain(back) {
+        apply_as_gitops(&cluster, &values);
+        assert_filled(&cluster, what);
+        // The server's own conflicts would show here.
+        fill(&cluster);
+    }
+    for kind in CONFIGURATIONS {
+        let (server, installer) = (fields(&cluster, kind, "outrigger"), fields(&cluster, kind, "gitops"));
+        assert!(
+            server.contains("f:caBundle") && !server.contains("f:timeoutSeconds"),
+            "{server}"
+        );
+        assert!(
+            installer.contains("f:timeoutSeconds") && !installer.contains("f:caBundle"),
+            "{installer}"
+        );
     }
 }

@@ -150,3 +150,17 @@ fn the_pod_has_no_more_than_it_needs() {
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     }
 }
+
+/// On the node's network a replica needs ports that another one may have.
+#[test]
+fn on_the_nodes_network_an_old_replica_goes_before_a_new_one_comes() {
+    let update = |values: &Value| {
+        let objects = rendered(values);
+        let strategy = &only(&objects, "Deployment")["spec"]["strategy"]["rollingUpdate"];
+        [strategy["maxUnavailable"].clone(), strategy["maxSurge"].clone()]
+    };
+    assert_eq!(update(&json!({})), [0, 1]);
+    assert_eq!(update(&json!({"hostNetwork": true})), [1, 0]);
+    // With one replica, that would be an outage.
+    assert_eq!(update(&json!({"hostNetwork": true, "replicaCount": 1})), [0, 1]);
+}

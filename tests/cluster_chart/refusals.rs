@@ -41,3 +41,17 @@ fn a_bare_off_is_understood() {
     assert_eq!(requirements.proxy.as_str(), "off");
     assert_eq!(requirements.workloads.as_str(), "off");
 }
+
+/// What the chart refuses of requirements, the program refuses too: nothing that would do is kept back.
+#[test]
+fn requirements_that_the_chart_refuses_are_none_to_the_program() {
+    let refused: Vec<Value> = bad_values().into_iter().map(|bad| bad.values).collect();
+    let refused = refused
+        .iter()
+        .filter(|values| !values["requirements"]["labels"].is_null());
+    assert!(refused.clone().count() > 15, "the table is elsewhere");
+    for values in refused {
+        let text = values["requirements"].to_string();
+        assert!(outrigger::requirements::Requirements::parse(&text).is_err(), "{text}");
+    }
+}

@@ -23,7 +23,7 @@ fn prepared() -> Arc<Cluster> {
         let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
         cluster.create_namespace(NAMESPACE, &[restricted]);
         // A dry run of a pod asks for its account, which a dry run does not make.
-        for account in ["outrigger", "outrigger-verify", "mesh-verify"] {
+        for account in ["outrigger", "outrigger-verify", "mesh-verify", "123-verify"] {
             cluster
                 .kubectl(&["create", "serviceaccount", account, "-n", NAMESPACE])
                 .expect_success();
@@ -228,6 +228,125 @@ fn what_the_server_writes_is_not_in_the_chart() {
     }
 }
 
+/// Every scalar of an object that is a number.
+fn numbers(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Number(number) => number.as_f64().into_iter().collect(),
+        Value::Array(items) => items.iter().flat_map(numbers).collect(),
+        Value::Object(fields) => fields.values().flat_map(numbers).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn names_stay_text_where_they_look_like_numbers() {
+    let mut found = 0;
+    let modes = [json!({}), json!({"mode": "cert-manager"})];
+    for values in modes.map(|mode| {
+        json!({"certificates": mode, "serviceMonitor": {"enabled": true},
+        "prometheusRule": {"enabled": true}, "networkPolicy": {"enabled": true}, "grafanaDashboard": {"enabled": true},
+        "fullnameOverride": "789", "test": {"namespace": "456"}, "serviceAccount": {"name": "123"}})
+    }) {
+        let chart = helm::chart();
+        let arguments = [
+            "template",
+            "123",
+            &chart,
+            "-n",
+            "456",
+            "--kube-version",
+            "1.37.2",
+            "-f",
+            "-",
+        ];
+        let text = helm::offline(&values, &arguments).expect_success();
+        for document in outrigger::yaml::parse_stream(&text).unwrap() {
+            assert_eq!(document.duplicate_keys, []);
+            let Some(object) = document.value else { continue };
+            let read = numbers(&object);
+            assert!(
+                !read.iter().any(|number| [123.0, 456.0, 789.0].contains(number)),
+                "{object}"
+            );
+            found += usize::from(object["metadata"]["name"].as_str().unwrap().starts_with("789"));
+        }
+    }
+    assert!(found > 30, "{found} objects");
+}
+
+/// What a parent chart sets for all its charts, and the condition by which it switches this one on.
+#[test]
+fn a_parent_chart_can_switch_it_on_and_off() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let chart = "{apiVersion: v2, name: parent, version: 1.0.0, dependencies: [\
+         {name: outrigger, version: '>=0', condition: outrigger.enabled}]}";
+    std::fs::write(folder.path().join("Chart.yaml"), chart).unwrap();
+    std::fs::create_dir(folder.path().join("charts")).unwrap();
+    std::os::unix::fs::symlink(helm::chart(), folder.path().join("charts/outrigger")).unwrap();
+    let parent = folder.path().to_str().unwrap();
+    let arguments = [
+        "template",
+        "mesh",
+        parent,
+        "-n",
+        NAMESPACE,
+        "--kube-version",
+        "1.37.2",
+        "-f",
+        "-",
+    ];
+    let kinds = |enabled: Value| {
+        let values = json!({"global": {"registry": "x"}, "outrigger": {"enabled": enabled}});
+        helm::offline(&values, &arguments)
+            .expect_success()
+            .matches("\nkind: ")
+            .count()
+    };
+    assert!(kinds(json!(true)) > 15);
+    assert_eq!(kinds(json!(false)), 0);
+    let refusal = helm::offline(&json!({"outrigger": {"enabled": "yes"}}), &arguments).expect_failure();
+    assert!(refusal.contains("/enabled"), "{refusal}");
+}
+
+/// When the alert is given: with half of the time left in which renewal is due, or as the values say.
+#[test]
+fn the_alert_on_the_certificate_follows_its_lifetime_or_the_values() {
+    let expiring = |values: Value| {
+        let objects = rendered(&crate::merged(&json!({"prometheusRule": {"enabled": true}}), &values));
+        let rules = only(&objects, "PrometheusRule")["spec"]["groups"][0]["rules"]
+            .as_array()
+            .unwrap();
+        let rule = rules
+            .iter()
+            .find(|rule| rule["alert"] == "OutriggerCertificateExpiring")
+            .unwrap();
+        rule["expr"].as_str().unwrap().rsplit_once("< ").unwrap().1.to_owned()
+    };
+    let day = 24 * 60 * 60;
+    let secret = json!({"mode": "secret", "secretName": "mine", "caBundle": "-----BEGIN CERTIFICATE-----"});
+    for (certificates, seconds, expected) in [
+        (json!({}), 0, 15 * day),
+        (json!({"mode": "cert-manager", "lifetime": "240h"}), 0, 10 * day / 6),
+        (secret.clone(), 0, 7 * day),
+        (secret, 3600, 3600),
+        (json!({"mode": "cert-manager"}), 3600, 3600),
+    ] {
+        let values = json!({"certificates": certificates, "prometheusRule": {"certificateExpirySeconds": seconds}});
+        assert_eq!(expiring(values.clone()), expected.to_string(), "{values}");
+    }
+}
+
+/// A CA with a new key would be trusted before, or after, anything is signed by it.
+#[test]
+fn the_ca_of_cert_manager_keeps_its_key() {
+    let objects = rendered(&json!({"certificates": {"mode": "cert-manager"}}));
+    let authorities = objects.iter().filter(|object| object["spec"]["isCA"] == true);
+    let policies: Vec<&Value> = authorities
+        .map(|ca| &ca["spec"]["privateKey"]["rotationPolicy"])
+        .collect();
+    assert_eq!(policies, ["Never"]);
+}
+
 #[test]
 fn the_example_without_helm_is_what_the_chart_makes() {
     let objects = rendered(&json!({}));
@@ -268,6 +387,7 @@ fn the_notes_say_what_to_do_next() {
     let usual = notes(&json!({}));
     for part in [
         concat!("Outrigger ", env!("CARGO_PKG_VERSION")),
+        concat!("image outrigger:", env!("CARGO_PKG_VERSION")),
         "Secret outrigger-certificates",
         "kubectl label namespace NAME outrigger.mesh/inject=enabled",
         "helm test outrigger -n notes",

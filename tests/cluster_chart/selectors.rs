@@ -310,6 +310,32 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Every entry is there whatever is switched off: an installer and the server both own its name.
+#[test]
+fn workloads_are_switched_off_by_an_entry_that_matches_nothing() {
+    for on_by_default in [false, true] {
+        let off = crate::merged(&values(on_by_default), &json!({"webhook": {"workloads": false}}));
+        let [on, off] = [values(on_by_default), off].map(|values| rendered(&values));
+        let webhooks = |objects: &[Value]| {
+            let webhooks = &only(objects, "ValidatingWebhookConfiguration")["webhooks"];
+            webhooks.as_array().unwrap().clone()
+        };
+        let names = |objects: &[Value]| webhooks(objects).iter().map(|w| w["name"].clone()).collect::<Vec<_>>();
+        assert_eq!(names(&on), names(&off));
+        let asked = |objects: &[Value]| {
+            let entry = webhooks(objects)
+                .into_iter()
+                .find(|w| w["name"] == "workload.validate.outrigger.mesh");
+            let selector = entry.unwrap()["namespaceSelector"].take();
+            every_case()
+                .filter(|case| matches(&selector, &case.info().labels.into_iter().collect()))
+                .count()
+        };
+        assert!(asked(&on) > 0);
+        assert_eq!(asked(&off), 0);
+    }
+}
+
 /// The reasons for which a pod is passed over by labels and names alone are those that the selectors know.
 #[test]
 fn the_program_has_no_other_reason_that_a_selector_could_see() {

@@ -176,3 +176,98 @@ fn verify_notices_that_a_webhook_is_gone_or_out_of_reach() {
     mesh.server().terminate();
     verify(&kubeconfig, arguments).fails_for("failed calling webhook");
 }
+
+/// A configuration whose webhook refuses pods of one namespace, as policies of others do; it asks the program itself.
+fn foreign(mesh: &Mesh, namespace: &str) -> Value {
+    let validating = mesh
+        .cluster
+        .kubectl(&["get", "validatingwebhookconfiguration", "outrigger", "-o", "json"]);
+    let own: Value = serde_json::from_str(&validating.expect_success()).unwrap();
+    let mut webhook = own["webhooks"][0].clone();
+    webhook["name"] = json!("pods.policy.example.com");
+    webhook["namespaceSelector"] = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "foreign"}, "webhooks": [webhook]})
+}
+
+#[test]
+fn verify_tells_what_refuses_the_pod_besides_the_webhooks_as_it_is() {
+    let cluster = Arc::new(Cluster::start());
+    let mesh = Mesh::start(cluster);
+    let kubeconfig = mesh.cluster.kubeconfig();
+    mesh.cluster.create_namespace("limited", &[]);
+    let limits = r#"{"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "large"}, "spec": {"limits": [
+        {"type": "Container", "min": {"memory": "4Gi"}}]}}"#;
+    mesh.cluster
+        .kubectl_reading(limits, &["create", "-n", "limited", "-f", "-"])
+        .expect_success();
+    let run = verify(&kubeconfig, "-n limited --label environment=dev");
+    run.fails_for("minimum memory usage per Container is 4Gi");
+    assert!(
+        !run.errors.contains("grant") && !run.errors.contains("--label"),
+        "{run:?}"
+    );
+
+    // Ours says nothing any more; that another one refuses the pod for the label does not stand for it.
+    mesh.cluster.create_namespace("foreign", &[]);
+    mesh.apply(&foreign(&mesh, "foreign"));
+    mesh.cluster
+        .kubectl(&["delete", "validatingwebhookconfiguration", "outrigger"])
+        .expect_success();
+    let judged = || verify(&kubeconfig, "-n foreign --label environment=dev");
+    eventually("the other webhook is called, and no longer ours", || {
+        judged()
+            .errors
+            .contains("\"pods.policy.example.com\" denied the request")
+    });
+    let run = judged();
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(!run.errors.contains("--label"), "{run:?}");
+}
+
+/// Policies on registries see the image of the pod that is asked about.
+#[test]
+fn the_image_of_the_pod_is_the_proxys_or_the_one_that_is_given() {
+    let mesh = Mesh::shared();
+    mesh.cluster.create_namespace("registries", &[]);
+    let policy = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+         "metadata": {"name": "registries"},
+         "spec": {"matchConstraints": {"resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "registries"}}},
+            "validations": [{"messageExpression": "'images: ' + object.spec.containers.map(c, c.image).join(' ')",
+                "expression": "false"}]}},
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+         "metadata": {"name": "registries"}, "spec": {"policyName": "registries", "validationActions": ["Deny"]}}]});
+    mesh.apply(&policy);
+    let kubeconfig = mesh.cluster.kubeconfig();
+    let said = |arguments: &str| {
+        verify(
+            &kubeconfig,
+            &format!("-n registries --label environment=dev {arguments}"),
+        )
+        .errors
+    };
+    eventually("the policy is in force", || said("").contains("images: "));
+    let proxy = outrigger::settings::SETTINGS
+        .iter()
+        .find(|row| row.key == outrigger::names::PROXY_IMAGE);
+    let proxy = proxy.unwrap().default;
+    assert!(said("").contains(&format!("images: {proxy} {proxy}")), "{}", said(""));
+    let given = said("--image registry.example.com/a:1");
+    assert!(
+        given.contains(&format!("images: {proxy} registry.example.com/a:1")),
+        "{given}"
+    );
+    let chart = rendered(&json!({"image": {"repository": "registry.example.com/mesh/outrigger", "tag": "7"}}));
+    let mut pods = chart.iter().filter(|object| object["kind"] == "Pod");
+    let arguments = &pods.next().unwrap()["spec"]["containers"][0]["args"];
+    assert!(
+        arguments
+            .as_array()
+            .unwrap()
+            .contains(&json!("--image=registry.example.com/mesh/outrigger:7")),
+        "{arguments}"
+    );
+}

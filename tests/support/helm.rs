@@ -77,6 +77,10 @@ pub(crate) fn template(values: &Value) -> Answer {
 pub(crate) fn rendered(values: &Value) -> Vec<Value> {
     let text = template(values).expect_success();
     let documents = outrigger::yaml::parse_stream(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    for document in &documents {
+        // Helm itself takes the last of them.
+        assert_eq!(document.duplicate_keys, [], "{values}: {text}");
+    }
     documents.into_iter().filter_map(|document| document.value).collect()
 }
 

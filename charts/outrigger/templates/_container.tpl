@@ -4,13 +4,13 @@
 {{- define "outrigger.env" -}}
 {{- $fullname := include "outrigger.fullname" . -}}
 - name: OUTRIGGER_RELEASE_NAMESPACE
-  value: {{ .Release.Namespace }}
+  value: {{ .Release.Namespace | quote }}
 {{- with .Values.injection.excludedNamespaces }}
 - name: OUTRIGGER_EXCLUDED_NAMESPACES
   value: {{ join "," . | quote }}
 {{- end }}
 - name: OUTRIGGER_INJECT_DEFAULT
-  value: {{ .Values.injection.default }}
+  value: {{ .Values.injection.default | quote }}
 - name: OUTRIGGER_LISTEN
   value: {{ printf "[::]:%v" .Values.ports.webhook | quote }}
 - name: OUTRIGGER_ADMIN_LISTEN
@@ -18,26 +18,26 @@
 - name: OUTRIGGER_LOG
   value: {{ .Values.logging.level | quote }}
 - name: OUTRIGGER_LOG_FORMAT
-  value: {{ .Values.logging.format }}
+  value: {{ .Values.logging.format | quote }}
 - name: OUTRIGGER_DRAIN_DELAY
   value: {{ printf "%vs" .Values.shutdown.drainDelaySeconds }}
 - name: OUTRIGGER_DRAIN_TIMEOUT
   value: {{ printf "%vs" .Values.shutdown.drainTimeoutSeconds }}
 {{- if eq .Values.certificates.mode "self-managed" }}
 - name: OUTRIGGER_CERT_SECRET
-  value: {{ include "outrigger.certificateSecret" . }}
+  value: {{ include "outrigger.certificateSecret" . | quote }}
 - name: OUTRIGGER_CERT_NAMES
   value: {{ include "outrigger.certificateNames" . | fromYamlArray | join "," | quote }}
 - name: OUTRIGGER_CERT_LIFETIME
-  value: {{ .Values.certificates.lifetime }}
+  value: {{ .Values.certificates.lifetime | quote }}
 - name: OUTRIGGER_CA_LIFETIME
-  value: {{ .Values.certificates.caLifetime }}
+  value: {{ .Values.certificates.caLifetime | quote }}
 - name: OUTRIGGER_CA_OVERLAP
-  value: {{ .Values.certificates.caOverlap }}
+  value: {{ .Values.certificates.caOverlap | quote }}
 - name: OUTRIGGER_WEBHOOK_CONFIGURATION
-  value: {{ $fullname }}
+  value: {{ $fullname | quote }}
 - name: OUTRIGGER_LEASE
-  value: {{ $fullname }}-leader
+  value: "{{ $fullname }}-leader"
 - name: OUTRIGGER_POD_NAME
   valueFrom:
     fieldRef:
@@ -97,16 +97,16 @@
 {{- define "outrigger.volumes" -}}
 - name: requirements
   configMap:
-    name: {{ include "outrigger.fullname" . }}-requirements
+    name: "{{ include "outrigger.fullname" . }}-requirements"
 {{- if .Values.templates }}
 - name: templates
   configMap:
-    name: {{ include "outrigger.fullname" . }}-templates
+    name: "{{ include "outrigger.fullname" . }}-templates"
 {{- end }}
 {{- if ne .Values.certificates.mode "self-managed" }}
 - name: tls
   secret:
-    secretName: {{ include "outrigger.certificateSecret" . }}
+    secretName: {{ include "outrigger.certificateSecret" . | quote }}
     # For the group of podSecurityContext.fsGroup.
     defaultMode: 0440
 {{- end }}

@@ -35,28 +35,35 @@
 {{/* Labels by which objects find the server's pods. Immutable in a Deployment. The component keeps the pod of the
      test out of the Service. */}}
 {{- define "outrigger.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "outrigger.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: webhook
+{{- dict
+  "app.kubernetes.io/name" (include "outrigger.name" .)
+  "app.kubernetes.io/instance" .Release.Name
+  "app.kubernetes.io/component" "webhook"
+  | toYaml }}
 {{- end }}
 
 {{/* Labels of every object but the pods. The argument: the context. */}}
 {{- define "outrigger.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/name: {{ include "outrigger.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: outrigger
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{- include "outrigger.labelsWith" (list . dict) }}
 {{- end }}
+
+{{/* The same with an object's own, which win over the common ones. The argument: a list of the context and a map. */}}
+{{- define "outrigger.labelsWith" -}}
+{{- $context := index . 0 }}
+{{- $own := dict
+  "helm.sh/chart" (printf "%s-%s" $context.Chart.Name $context.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-")
+  "app.kubernetes.io/name" (include "outrigger.name" $context)
+  "app.kubernetes.io/instance" $context.Release.Name
+  "app.kubernetes.io/version" $context.Chart.AppVersion
+  "app.kubernetes.io/managed-by" $context.Release.Service
+  "app.kubernetes.io/part-of" "outrigger" }}
+{{- merge $own (index . 1 | default dict) ($context.Values.commonLabels | default dict) | toYaml }}
 {{- end }}
 
 {{/* The metadata of an object. The argument: a list of the context and, if the name has one, its suffix. */}}
 {{- define "outrigger.metadata" -}}
 {{- $context := index . 0 -}}
-name: {{ include "outrigger.fullname" $context }}{{ with slice . 1 }}{{ index . 0 }}{{ end }}
+name: "{{ include "outrigger.fullname" $context }}{{ with slice . 1 }}{{ index . 0 }}{{ end }}"
 labels:
   {{- include "outrigger.labels" $context | nindent 2 }}
 {{- end }}
@@ -75,8 +82,8 @@ labels:
 {{/* The names under which the API server calls, and those of the values, as a list in YAML. */}}
 {{- define "outrigger.certificateNames" -}}
 {{- $service := printf "%s.%s.svc" (include "outrigger.fullname" .) .Release.Namespace -}}
-- {{ $service }}
-- {{ $service }}.{{ default "cluster.local" .Values.settings.clusterDomain }}
+- {{ $service | quote }}
+- {{ printf "%s.%s" $service (default "cluster.local" .Values.settings.clusterDomain) | quote }}
 {{- range .Values.certificates.extraNames }}
 - {{ . | quote }}
 {{- end }}

@@ -24,6 +24,12 @@ Outrigger decides. A misspelt value is refused with a sentence, not passed over.
 - {key: outrigger.mesh/inject, operator: NotIn, values: {{ include "outrigger.off" . }}}
 {{- end }}
 
+{{/* What nothing matches: an entry that is switched off. */}}
+{{- define "outrigger.never" -}}
+- {key: outrigger.mesh/inject, operator: Exists}
+- {key: outrigger.mesh/inject, operator: DoesNotExist}
+{{- end }}
+
 {{/* The namespaces of Kubernetes, the release's own and those of the values, by a label that nobody can forge: a label
      alone must not put Outrigger into the way of what it needs itself. */}}
 {{- define "outrigger.notSystem" -}}
@@ -65,8 +71,8 @@ matchExpressions:
 {{- define "outrigger.client" -}}
 clientConfig:
   service:
-    namespace: {{ .context.Release.Namespace }}
-    name: {{ include "outrigger.fullname" .context }}
+    namespace: {{ .context.Release.Namespace | quote }}
+    name: {{ include "outrigger.fullname" .context | quote }}
     port: 443
     path: {{ .path }}
   {{- if eq .context.Values.certificates.mode "secret" }}

@@ -15,9 +15,9 @@ use crate::settings::values::{is_dns_label, shown};
 /// How many objects the API server is asked for at once: as many as kubectl does.
 const PAGE: u32 = 500;
 
-/// How the API server begins to say that a webhook refused an object (apiserver, `webhook/errors`): the status code is
-/// that of a missing right, too.
-const DENIAL: &str = "admission webhook ";
+/// How the API server begins to say that a webhook refused an object (apiserver, `webhook/errors`), before the webhook's
+/// name in quotes: the status code is that of a missing right, too.
+const DENIAL: &str = "admission webhook \"";
 
 /// Why a cluster cannot be read, or refuses a pod.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +45,17 @@ pub(super) enum ClusterError {
         scope: String,
         message: String,
     },
+    /// Something else than a missing right stands against it: a quota, a LimitRange, PodSecurity, a policy.
+    #[error("the API server refuses to {verb} {resource}{scope}: {message}")]
+    Refused {
+        verb: &'static str,
+        resource: &'static str,
+        scope: String,
+        message: String,
+    },
     /// A webhook refused the pod.
-    #[error("the pod was refused: {0}")]
-    Denied(String),
+    #[error("the pod was refused: {message}")]
+    Denied { webhook: String, message: String },
     /// It does not exist.
     #[error("namespace {0} does not exist")]
     NoNamespace(String),
@@ -149,10 +157,7 @@ impl Cluster {
         let request = request.map_err(|error| question.failed(kube::Error::BuildRequest(error)))?;
         match self.client.request_text(request).await {
             Ok(text) => Ok(text),
-            Err(kube::Error::Api(status)) if status.message.starts_with(DENIAL) => {
-                Err(ClusterError::Denied(status.message))
-            }
-            Err(error) => Err(question.failed(error)),
+            Err(error) => Err(denied(&error).unwrap_or_else(|| question.failed(error))),
         }
     }
 
@@ -279,7 +284,19 @@ impl Question<'_> {
             (_, None) => " in the whole cluster".to_owned(),
         };
         match error {
-            kube::Error::Api(status) if status.code == 403 => ClusterError::Forbidden {
+            // As the API server says it of rights (apiserver, `responsewriters/errors`); admission answers 403 as well, or
+            // 422.
+            kube::Error::Api(status)
+                if status.code == 403 && status.message.contains(&format!("cannot {verb} resource")) =>
+            {
+                ClusterError::Forbidden {
+                    verb,
+                    resource,
+                    scope,
+                    message: status.message,
+                }
+            }
+            kube::Error::Api(status) if [403, 422].contains(&status.code) => ClusterError::Refused {
                 verb,
                 resource,
                 scope,
@@ -293,6 +310,16 @@ impl Question<'_> {
             },
         }
     }
+}
+
+/// The denial of a webhook, if the error is one.
+fn denied(error: &kube::Error) -> Option<ClusterError> {
+    let kube::Error::Api(status) = error else { return None };
+    let (webhook, _) = status.message.strip_prefix(DENIAL)?.split_once('"')?;
+    Some(ClusterError::Denied {
+        webhook: webhook.to_owned(),
+        message: status.message.clone(),
+    })
 }
 
 /// The address as it may stand in a report: a user and password before the host are left out.

@@ -13,6 +13,7 @@ use super::{Status, print, print_error};
 use crate::names;
 use crate::pod::PodView;
 use crate::requirements::{Action, Requirements};
+use crate::settings::values::ImageRef;
 use crate::status::Status as Record;
 
 /// How long after a failure the next attempt is made.
@@ -41,6 +42,9 @@ pub(super) struct VerifyArgs {
     /// A label of the pods, to satisfy the requirements; can be given several times.
     #[arg(short, long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
+    /// The image of the pods, which is not pulled; without it, that of the proxy. Policies on registries see it.
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<ImageRef>,
     /// The requirements; without it, those of the configuration.
     #[arg(long, value_name = "FILE")]
     requirements: Option<PathBuf>,
@@ -58,7 +62,7 @@ enum Failure {
          neither excluded nor labelled {switch}=disabled", switch = names::INJECT
     )]
     NotInjected(String),
-    /// A webhook refused the pod.
+    /// The validating webhook refused the pod.
     #[error("{0}; labels that satisfy the requirements are given with --label KEY=VALUE")]
     Refused(#[source] ClusterError),
     /// The validating webhook did nothing.
@@ -70,7 +74,7 @@ enum Failure {
     /// The API server gave an answer that is none.
     #[error("the API server's answer is no pod: {0}")]
     NoPod(#[from] crate::pod::PodError),
-    /// The API server could not be asked, or could not ask the webhooks.
+    /// The API server could not be asked, could not ask the webhooks, or somebody else refused the pod.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }
@@ -80,6 +84,7 @@ struct Verifier<'v> {
     cluster: Cluster,
     namespace: &'v str,
     labels: BTreeMap<&'v str, &'v str>,
+    image: &'v str,
     requirements: &'v Requirements,
 }
 
@@ -89,16 +94,19 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Status> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(verify(args, &injector.requirements()))
+    let image = args.image.as_ref().or(injector.defaults().proxy_image.as_ref());
+    let image = image.map_or("", ImageRef::as_str);
+    runtime.block_on(verify(args, image, &injector.requirements()))
 }
 
-async fn verify(args: &VerifyArgs, requirements: &Requirements) -> anyhow::Result<Status> {
+async fn verify(args: &VerifyArgs, image: &str, requirements: &Requirements) -> anyhow::Result<Status> {
     let asked = (names::INJECT, "enabled");
     let labels = args.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let verifier = Verifier {
         cluster: Cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?,
         namespace: &args.namespace,
         labels: labels.chain([asked]).collect(),
+        image,
         requirements,
     };
     match verifier.attempts(Instant::now() + args.timeout).await {
@@ -127,10 +135,7 @@ impl Verifier<'_> {
 
     /// Whether a pod that asks for the proxy gets it.
     async fn mutating(&self) -> Result<String, Failure> {
-        let text = match self.cluster.create_dry_run(self.namespace, &pod(&self.labels)).await {
-            Err(denied @ ClusterError::Denied(_)) => return Err(Failure::Refused(denied)),
-            answer => answer?,
-        };
+        let text = self.create(&self.labels).await?;
         let pod = PodView::from_json(&text)?;
         let record = pod.annotations().get(names::STATUS).and_then(Record::parse);
         let record = record.filter(|record| record.holds(&pod));
@@ -150,14 +155,27 @@ impl Verifier<'_> {
         };
         let mut labels = self.labels.clone();
         labels.remove(key);
-        match self.cluster.create_dry_run(self.namespace, &pod(&labels)).await {
-            Err(ClusterError::Denied(message)) if message.contains(key) => Ok(format!(
+        match self.create(&labels).await {
+            Err(Failure::Refused(ClusterError::Denied { message, .. })) if message.contains(key) => Ok(format!(
                 "validating webhook: works; refused a pod without the label {key}"
             )),
-            Err(denied @ ClusterError::Denied(_)) => Err(Failure::Refused(denied)),
-            Err(error) => Err(error.into()),
+            Err(failure) => Err(failure),
             Ok(_) => Err(Failure::Unjudged(key.to_owned())),
         }
+    }
+
+    /// What the API server would store of a pod with these labels.
+    async fn create(&self, labels: &BTreeMap<&str, &str>) -> Result<String, Failure> {
+        let answer = self
+            .cluster
+            .create_dry_run(self.namespace, &pod(labels, self.image))
+            .await;
+        answer.map_err(|error| match error {
+            ClusterError::Denied { ref webhook, .. } if webhook.ends_with(names::VALIDATING_WEBHOOKS) => {
+                Failure::Refused(error)
+            }
+            error => Failure::Cluster(error),
+        })
     }
 
     /// A label without which pods are refused. One with a default is never missing.
@@ -170,10 +188,10 @@ impl Verifier<'_> {
 }
 
 /// A pod that the strictest PodSecurity level admits, with the proxy and without.
-fn pod(labels: &BTreeMap<&str, &str>) -> Value {
+fn pod(labels: &BTreeMap<&str, &str>, image: &str) -> Value {
     let container = json!({
         "name": "app",
-        "image": "app",
+        "image": image,
         "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"cpu": "1m", "memory": "1Mi"}},
         "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
     });

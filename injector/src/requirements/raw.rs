@@ -11,6 +11,16 @@ use super::{Action, ProxyRule, WorkloadAction};
 use crate::map_only::map_only;
 use crate::settings::values::ValueError;
 
+/// A label's key, as the API server takes it: an optional DNS name and `/`, then a name.
+const LABEL_KEY: &str = concat!(
+    r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?",
+    r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+);
+/// A label's value that is not empty.
+const LABEL_VALUE: &str = "^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
+/// Text without control characters, and not of spaces alone.
+const PLAIN: &str = r"^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$";
+
 /// What the pods of the mesh must have.
 #[derive(serde::Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
@@ -37,22 +47,24 @@ pub(super) struct RawRequirements {
 /// A label that pods must have. Without values and pattern, any value that is not empty will do.
 #[derive(serde::Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
+#[schemars(extend("not" = {"required": ["values", "pattern"]}))]
 pub(super) struct RawRule {
     /// The label's key.
-    #[schemars(length(min = 1, max = 317))]
+    #[schemars(length(min = 1, max = 317), regex(pattern = LABEL_KEY))]
     pub(super) key: String,
     /// The values that are allowed.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("contains" = {"pattern": LABEL_VALUE}))]
     pub(super) values: Option<Vec<String>>,
     /// A regular expression that matches the whole value.
     pub(super) pattern: Option<String>,
     /// What the mutating webhook sets where the label is absent.
+    #[schemars(regex(pattern = LABEL_VALUE))]
     pub(super) default: Option<String>,
     /// Words of your own that stand after the sentence.
-    #[schemars(length(min = 1, max = 300))]
+    #[schemars(length(min = 1, max = 300), regex(pattern = PLAIN))]
     pub(super) message: Option<String>,
     /// Where your users can read more.
-    #[schemars(regex(pattern = r"^https?://\S+$"))]
+    #[schemars(length(max = 300), regex(pattern = r"^https?://\S+$"))]
     pub(super) link: Option<String>,
 }
 
