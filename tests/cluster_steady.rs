@@ -6,6 +6,8 @@
 mod cluster;
 #[path = "cluster_steady/disturbances.rs"]
 mod disturbances;
+#[path = "cluster_steady/helm_test.rs"]
+mod helm_test;
 #[path = "support/node.rs"]
 mod node;
 #[path = "support/release.rs"]
@@ -30,6 +32,7 @@ const NAMESPACE: &str = "shop";
 fn no_creation_fails_whatever_happens_to_outrigger() {
     let node = Node::start();
     let release = Release::install(&node, &["--set=certificates.caOverlap=5s"]);
+    helm_test::tells_whether_the_webhooks_work(&release);
     node.cluster
         .create_namespace(NAMESPACE, &[("outrigger.mesh/inject", "enabled")]);
     let tallies = DISTURBANCES.iter().map(|disturbance| measure(&release, disturbance));

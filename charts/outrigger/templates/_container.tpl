@@ -81,6 +81,12 @@
 {{- define "outrigger.checkLifetimes" -}}
 {{- with .Values.certificates }}
 {{- if eq .mode "self-managed" }}
+{{- range $key, $bounds := dict "lifetime" (list "1m" "876000h") "caLifetime" (list "1m" "876000h") "caOverlap" (list "1s" "24h") }}
+{{- $seconds := include "outrigger.seconds" (get $.Values.certificates $key) | int64 }}
+{{- if or (lt $seconds (include "outrigger.seconds" (first $bounds) | int64)) (gt $seconds (include "outrigger.seconds" (last $bounds) | int64)) }}
+{{- fail (printf "certificates.%s: %s is not from %s to %s" $key (get $.Values.certificates $key) (first $bounds) (last $bounds)) }}
+{{- end }}
+{{- end }}
 {{- $lifetime := include "outrigger.seconds" .lifetime | int64 }}
 {{- if lt (include "outrigger.seconds" .caLifetime | int64) $lifetime }}
 {{- fail (printf "certificates.lifetime: %s is longer than certificates.caLifetime, %s" .lifetime .caLifetime) }}
