@@ -31,7 +31,7 @@ const NAMESPACE: &str = "shop";
 #[test]
 fn no_creation_fails_whatever_happens_to_outrigger() {
     let node = Node::start();
-    let release = Release::install(&node, &["--set=certificates.caOverlap=5s"]);
+    let release = Release::install(&node, &["--set=certificates.caOverlap=5s,test.timeoutSeconds=5"]);
     helm_test::tells_whether_the_webhooks_work(&release);
     node.cluster
         .create_namespace(NAMESPACE, &[("outrigger.mesh/inject", "enabled")]);
