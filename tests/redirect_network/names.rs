@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use crate::pod::{NET_ADMIN, Pod, injected, manifest};
 use crate::site::{Families, LEDGER, ORDERS, Site, WILD};
-use crate::talk::curl;
+use crate::talk::{Server, curl, get};
 
 fn calling<'s>(site: &'s Site, upstreams: &str) -> Pod<'s> {
     Pod::new(
@@ -103,4 +103,22 @@ fn a_dns_server_that_does_not_answer_is_told_from_a_missing_service() {
     ] {
         assert!(run.stderr.contains(part), "{}", run.stderr);
     }
+}
+
+/// As docs/limits.md says.
+#[test]
+fn until_dns_has_answered_nginx_it_has_no_upstream() {
+    let site = Site::new(Families::Ipv4);
+    Server::start(site.peer, "orders", ([0; 4], 9080));
+    let mut pod = calling(&site, "- orders.shop:8080");
+    pod.init();
+    // Questions for names that begin with the label orders: 20 bytes after the head of UDP begins (RFC 1035, 4.1).
+    site.node.run(
+        "nft 'table inet deaf { chain c { type filter hook input priority 0; udp dport 53 @th,160,56 0x066f7264657273 drop; }; }'",
+    );
+    pod.start_nginx_early();
+    assert_eq!(get(site.pod, (ORDERS.v4, 8080), "/early").status, 502);
+    site.node.run("nft delete table inet deaf");
+    pod.wait_for_upstreams();
+    assert_eq!(get(site.pod, (ORDERS.v4, 8080), "/late").body["server"], "orders");
 }

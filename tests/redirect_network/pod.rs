@@ -15,7 +15,7 @@ use crate::processes::Processes;
 use crate::program::{Run, outrigger};
 use crate::site::{NODE, POD, Site};
 use crate::space::Space;
-use crate::talk::{PATIENCE, get, try_get};
+use crate::talk::{MARK, PATIENCE, get, try_get};
 use crate::tools::tool;
 
 /// Where the pod has its programs; their own folders may be closed to its users.
@@ -63,6 +63,8 @@ pub(crate) struct Pod<'s> {
     injected: Value,
     nginx: Option<Processes>,
     marks: Cell<usize>,
+    /// How many lines there were before the test began.
+    before: usize,
 }
 
 impl<'s> Pod<'s> {
@@ -73,6 +75,7 @@ impl<'s> Pod<'s> {
             injected,
             nginx: None,
             marks: Cell::new(0),
+            before: 0,
         };
         pod.furnish();
         pod
@@ -173,10 +176,17 @@ impl<'s> Pod<'s> {
         assert_eq!(run.code, 0, "{}", run.stderr);
     }
 
-    /// Starts nginx by the container's own command and waits until it serves.
+    /// Starts nginx by the container's own command and waits until it serves and knows its upstreams.
     pub(crate) fn start_nginx(&mut self) {
-        let mut processes = self.new_nginx();
-        self.wait_for_health(&mut processes);
+        self.start_nginx_early();
+        self.wait_for_upstreams();
+        self.before = self.lines().iter().filter(|line| !is_mark(line)).count();
+    }
+
+    /// Starts nginx and waits no longer than the kubelet does.
+    pub(crate) fn start_nginx_early(&mut self) {
+        let processes = self.new_nginx();
+        self.wait_for_health(&processes);
         self.nginx = Some(processes);
     }
 
@@ -216,7 +226,7 @@ impl<'s> Pod<'s> {
         processes
     }
 
-    fn wait_for_health(&self, processes: &mut Processes) {
+    fn wait_for_health(&self, processes: &Processes) {
         let started = Instant::now();
         while !try_get(self.space(), (self.address(), 15021), "/healthz").is_ok_and(|answer| answer.status == 200) {
             assert_eq!(processes.ended(), None, "{}", processes.log_tails());
@@ -229,6 +239,31 @@ impl<'s> Pod<'s> {
         }
     }
 
+    /// nginx serves before DNS has told it where its upstreams are (docs/limits.md), so calls could come too early.
+    pub(crate) fn wait_for_upstreams(&self) {
+        let loopback: IpAddr = [127, 0, 0, 1].into();
+        let arguments = self.arguments();
+        let outbound = arguments
+            .iter()
+            .filter_map(|argument| argument.strip_prefix("--outbound="));
+        for port in outbound.filter_map(|target| target.rsplit(':').next()?.parse::<u16>().ok()) {
+            let started = Instant::now();
+            let knows = |line: &Value| {
+                // Without one it logs the name of the group in the address's place.
+                line["port"] == port && line["upstream"].as_str().is_some_and(|upstream| upstream.contains(':'))
+            };
+            while !self.lines().iter().any(knows) {
+                assert!(
+                    started.elapsed() < PATIENCE,
+                    "nginx does not know its upstream on {port}"
+                );
+                // Refused or answered: the log tells.
+                let _ = try_get(self.space(), (loopback, port), "/mark-start");
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+    }
+
     fn address(&self) -> IpAddr {
         self.site.families().of(POD).next().expect("a pod has a family")
     }
@@ -237,21 +272,29 @@ impl<'s> Pod<'s> {
         self.site.folder().join("nginx.log")
     }
 
-    /// All that has passed nginx so far, as it wrote it. A call of its own, which comes after all others, is the sign that
-    /// nothing is missing.
+    /// The access log so far.
+    fn lines(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.log()).expect("nginx was started");
+        let lines = text.lines().filter(|line| line.starts_with('{') && line.ends_with('}'));
+        lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// All that has passed nginx since its start, as it wrote it. A call of its own, which comes after all others, is the
+    /// sign that nothing is missing.
     pub(crate) fn passed(&self) -> Vec<Value> {
-        let mark = format!("/mark-{}", self.marks.replace(self.marks.get() + 1));
+        let mark = format!("{MARK}{}", self.marks.replace(self.marks.get() + 1));
         get(self.space(), (self.address(), 15200), &mark);
         let started = Instant::now();
         loop {
-            let text = fs::read_to_string(self.log()).expect("nginx was started");
-            let lines = text.lines().filter(|line| line.starts_with('{') && line.ends_with('}'));
-            let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect("JSON")).collect();
-            let is_mark = |line: &Value| line["path"].as_str().is_some_and(|path| path.starts_with("/mark-"));
+            let lines = self.lines();
             if lines.iter().any(|line| line["path"] == mark.as_str()) {
-                return lines.into_iter().filter(|line| !is_mark(line)).collect();
+                return lines
+                    .into_iter()
+                    .filter(|line| !is_mark(line))
+                    .skip(self.before)
+                    .collect();
             }
-            assert!(started.elapsed() < PATIENCE, "no {mark} in the log:\n{text}");
+            assert!(started.elapsed() < PATIENCE, "no {mark} in the log: {lines:?}");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
@@ -276,6 +319,11 @@ pub(crate) fn finished(command: &mut Command) -> Run {
         stdout: text(output.stdout),
         stderr: text(output.stderr),
     }
+}
+
+/// A call of the test's own.
+fn is_mark(line: &Value) -> bool {
+    line["path"].as_str().is_some_and(|path| path.starts_with(MARK))
 }
 
 fn strings(list: &Value) -> Vec<String> {
