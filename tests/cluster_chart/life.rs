@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Answer, Cluster};
 use crate::helm::{NAMESPACE, RELEASE, chart, helm, install_definitions, rendered};
 use crate::webhooks::eventually;
 
@@ -291,12 +291,12 @@ fn helm_and_the_server_own_different_fields() {
     }
 }
 
-/// Applies the rendered objects on the server's side, as Helm 4, Flux and Argo CD do, without forcing anything.
-fn apply_as_gitops(cluster: &Cluster, values: &Value) {
+/// Applies the rendered objects on the server's side, as Helm 4, Flux and Argo CD do.
+fn apply_as_gitops(cluster: &Cluster, values: &Value, flags: &[&str]) -> Answer {
     let objects = rendered(values).into_iter();
     let own = objects.filter(|object| object["metadata"]["annotations"].get("helm.sh/hook").is_none());
     let list = json!({"apiVersion": "v1", "kind": "List", "items": own.collect::<Vec<_>>()});
-    let arguments = [
+    let usual = [
         "apply",
         "--server-side",
         "--field-manager=gitops",
@@ -305,7 +305,7 @@ fn apply_as_gitops(cluster: &Cluster, values: &Value) {
         "-f",
         "-",
     ];
-    cluster.kubectl_reading(&list.to_string(), &arguments).expect_success();
+    cluster.kubectl_reading(&list.to_string(), &[&usual, flags].concat())
 }
 
 /// An entry that one owner drops stays with the other's fields, and so without what makes it valid.
@@ -313,13 +313,13 @@ fn apply_as_gitops(cluster: &Cluster, values: &Value) {
 fn tools_that_apply_on_the_servers_side_meet_no_conflict() {
     let cluster = Cluster::start();
     cluster.create_namespace(NAMESPACE, &[]);
-    apply_as_gitops(&cluster, &json!({}));
+    apply_as_gitops(&cluster, &json!({}), &[]).expect_success();
     fill(&cluster);
     let without_workloads = ("workloads switched off", json!({"webhook": {"workloads": false}}));
     let there = upgrades().into_iter().chain([without_workloads]);
     let back = there.clone().rev().skip(1);
     for (what, values) in there.chain(back) {
-        apply_as_gitops(&cluster, &values);
+        apply_as_gitops(&cluster, &values, &[]).expect_success();
         assert_filled(&cluster, what);
         // The server's own conflicts would show here.
         fill(&cluster);
@@ -335,4 +335,14 @@ fn tools_that_apply_on_the_servers_side_meet_no_conflict() {
             "{installer}"
         );
     }
+
+    // The one change that has to be forced: the chart sets what the server owned.
+    let other = pem(&cluster) + "\n";
+    let secret = json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": other}});
+    let refusal = apply_as_gitops(&cluster, &secret, &[]).expect_failure();
+    assert!(
+        refusal.contains("conflict") && refusal.contains("caBundle"),
+        "{refusal}"
+    );
+    apply_as_gitops(&cluster, &secret, &["--force-conflicts"]).expect_success();
 }
