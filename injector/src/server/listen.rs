@@ -22,8 +22,13 @@ const KEEP_ALIVE: Duration = Duration::from_secs(120);
 /// For the TLS handshake, which takes one round trip or two.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// For a whole request head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// For the head of a connection's first request; beyond it the HTTP server answers 408 unasked. The API server opens
+/// connections that it then has no use for and keeps in reserve, as long as any idle one, and would take that 408 for
+/// the answer to whatever it sends at that moment. So this is no shorter than for an idle connection.
+const FIRST_REQUEST_TIMEOUT: Duration = KEEP_ALIVE;
+
+/// For the same on the admin server, whose callers send at once.
+const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// For the other side to take the last bytes of a connection that closes.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -54,7 +59,7 @@ pub(super) fn admission(
         // ones hold up all others.
         .max_connection_rate(connections)
         .keep_alive(KEEP_ALIVE)
-        .client_request_timeout(HEAD_TIMEOUT)
+        .client_request_timeout(FIRST_REQUEST_TIMEOUT)
         .client_disconnect_timeout(DISCONNECT_TIMEOUT)
         .tls_handshake_timeout(HANDSHAKE_TIMEOUT)
         .tcp_nodelay(true)
@@ -73,7 +78,7 @@ pub(super) fn admin(config: &ServerConfig, state: &Arc<State>) -> Result<(Server
     let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(admin_routes::routes))
         .workers(1)
         .max_connections(MAX_ADMIN_CONNECTIONS)
-        .client_request_timeout(HEAD_TIMEOUT)
+        .client_request_timeout(ADMIN_REQUEST_TIMEOUT)
         .client_disconnect_timeout(DISCONNECT_TIMEOUT)
         .shutdown_timeout(1)
         .disable_signals()
