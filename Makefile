@@ -97,15 +97,19 @@ test-steady: packages ## Create pods for minutes while all kinds of things happe
 
 .PHONY: cluster
 cluster: packages ## Start a cluster of one node with Outrigger and leave it running (as root)
-	tests/run-cluster up
+	tests/run-example cluster up
 
 .PHONY: cluster-down
 cluster-down: packages ## Remove such clusters, and what a crashed test left (as root)
-	tests/run-cluster down
+	tests/run-example cluster down
 
 .PHONY: bench
 bench: ## Run the benchmarks
 	cargo bench --locked
+
+.PHONY: bench-proxy
+bench-proxy: packages ## Measure what the proxy costs a call, and write docs/performance.md (as root)
+	tests/run-example proxy_cost --write docs/performance.md
 
 .PHONY: clean-cache
 clean-cache: ## Remove the cache of test programs

@@ -1,4 +1,4 @@
-//! Starts a cluster of one node and leaves it running, or removes every one that was left: see `tests/run-cluster`.
+//! Starts a cluster of one node and leaves it running, or removes every one that was left: see `tests/run-example`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
 #[path = "../support/cluster.rs"]

@@ -54,6 +54,16 @@ impl<'m> Pair<'m> {
         });
     }
 
+    fn stop_both(&self) -> [Stopped; 2] {
+        [&self.failing, &self.good].map(|pod| Stopped::app(&self.shop, pod))
+    }
+
+    /// How so many calls fail, one after the other.
+    fn failures(&self, calls: usize) -> Vec<String> {
+        let load = self.load(&[&format!("-requests={calls}"), HTTP[2]]);
+        load.failures.into_iter().map(|failure| failure.reason).collect()
+    }
+
     /// The lines of the caller's proxy that name the failing pod, from a number of lines on.
     fn lines_of_failing(&self, from: usize) -> Vec<Value> {
         let address = self.shop.address(&self.failing);
@@ -84,6 +94,12 @@ fn a_pod_that_does_not_answer_is_left_out_and_taken_back() {
 
     drop(stopped);
     pair.both_answer(&HTTP);
+    let stopped = pair.stop_both();
+    // Three for each, and then nobody is left to ask.
+    let expected = [["status 504"; 6].as_slice(), &["status 502"; 4]].concat();
+    assert_eq!(pair.failures(10), expected);
+    drop(stopped);
+    pair.both_answer(&HTTP);
 }
 
 #[test]
@@ -106,6 +122,12 @@ fn a_retry_goes_to_another_pod() {
     assert_eq!(lines.len(), 3, "as many as maxFails: {lines:?}");
     let answers: Vec<_> = lines.iter().map(|line| text(&line["upstream_status"])).collect();
     assert_eq!(answers, ["504, 200"; 3]);
+
+    drop(stopped);
+    pair.both_answer(&HTTP);
+    let stopped = pair.stop_both();
+    // Whoever asks for retries gets them, also where all are left out.
+    assert_eq!(pair.failures(5), ["status 504"; 5]);
     drop(stopped);
     pair.both_answer(&HTTP);
 }

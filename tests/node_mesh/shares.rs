@@ -56,7 +56,6 @@ fn calls_fall_to_services_by_their_shares() {
         let load = shop.load(&shop.pod("web"), &arguments);
         assert_eq!((load.requests, load.failed), (CALLS.into(), 0), "{kind}: {load:?}");
         let counted = by_app(&load, &pods);
-        println!("{kind}: {counted:?}");
         for (app, share) in SHARES {
             let count = counted.get(app).copied().unwrap_or_default();
             assert!(is_share(count, share), "{kind}: {app} has {share} of {counted:?}");

@@ -156,6 +156,17 @@ impl Node {
         cgroups::processes_below(&self.enclosure.name(), &id)
     }
 
+    /// The cgroup of a running container.
+    ///
+    /// # Panics
+    /// When there is no such container.
+    pub(crate) fn container_cgroup(&self, namespace: &str, pod: &str, container: &str) -> cgroups::Cgroup {
+        cgroups::Cgroup {
+            node: self.enclosure.name(),
+            name: self.container_id(namespace, pod, container),
+        }
+    }
+
     /// Kills all processes of a container with SIGKILL, as a crash or the kernel out of memory does.
     ///
     /// # Panics

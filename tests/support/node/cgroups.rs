@@ -33,6 +33,22 @@ pub(crate) fn make(name: &str) -> Result<(), String> {
     })
 }
 
+/// The cgroup called so somewhere below that of a node, such as a container's by its id.
+pub(crate) struct Cgroup {
+    pub(crate) node: String,
+    pub(crate) name: String,
+}
+
+impl Cgroup {
+    /// What a file of it says, in the first hierarchy that has the file.
+    pub(crate) fn read(&self, file: &str) -> Option<String> {
+        hierarchies().into_iter().find_map(|hierarchy| {
+            let folder = find(&hierarchy.join(&self.node), &self.name)?;
+            fs::read_to_string(folder.join(file)).ok()
+        })
+    }
+}
+
 /// Removes the cgroup of a node and all below; its processes have ended.
 pub(crate) fn remove(name: &str) -> Result<(), String> {
     hierarchies()
