@@ -59,6 +59,46 @@ fn an_entry_that_is_added_or_removed_is_no_trouble() {
     replicas.iter().for_each(assert_no_errors);
 }
 
+/// As Helm 4, Flux and Argo CD do it: what an installer drops goes, although the server wrote into it.
+#[test]
+fn an_entry_that_is_dropped_by_server_side_apply_goes() {
+    let (installation, replicas) = Installation::with_replicas("gitops", &[]);
+    for kind in KINDS {
+        installation
+            .cluster
+            .kubectl(&["delete", kind, installation.name])
+            .expect_success();
+    }
+    let apply = |object: &Value| {
+        let command = ["apply", "--server-side", "--field-manager=gitops", "-f", "-"];
+        let applied = installation.cluster.kubectl_reading(&object.to_string(), &command);
+        applied.expect_success();
+    };
+    for kind in KINDS {
+        let mut object = installation.configuration(kind);
+        apply(&object);
+        eventually("it gets its bundles", || carries(&installation, kind));
+        let entries = object["webhooks"].as_array_mut().unwrap();
+        entries.remove(0);
+        let left = entries.len();
+        apply(&object);
+        let found = installation.get(kind, installation.name)["webhooks"].take();
+        assert_eq!(found.as_array().unwrap().len(), left, "{kind}: {found:#}");
+        assert!(carries(&installation, kind), "{kind}: the others keep theirs");
+        apply(&installation.configuration(kind));
+        eventually("the entry that is back gets one", || carries(&installation, kind));
+    }
+    replicas.iter().for_each(assert_no_errors);
+}
+
+/// Whether every entry of a configuration has the bundle of the Secret.
+fn carries(installation: &Installation, kind: &str) -> bool {
+    let bundle = installation.get("secret", SECRET)["data"]["ca.crt"].take();
+    let entries = installation.get(kind, installation.name)["webhooks"].take();
+    let mut entries = entries.as_array().unwrap().iter();
+    entries.all(|entry| entry["clientConfig"]["caBundle"] == bundle)
+}
+
 #[test]
 fn an_emptied_secret_gets_back_what_it_held() {
     let (installation, replicas) = Installation::with_replicas("emptied", &[]);

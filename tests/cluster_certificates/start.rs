@@ -170,17 +170,14 @@ fn owns_bundles_and_nothing_else(installation: &Installation) {
             .filter(|entry| entry["manager"] == "outrigger")
             .collect();
         let [ours] = ours[..] else { panic!("{managers:#?}") };
-        assert_eq!(ours["operation"], "Apply");
+        assert_eq!(ours["operation"], "Update");
         let fields = ours["fieldsV1"].as_object().unwrap();
         assert_eq!(fields.keys().collect::<Vec<_>>(), ["f:webhooks"]);
         let names = object["webhooks"].as_array().unwrap().iter();
         let expected: serde_json::Map<_, _> = names
             .map(|webhook| {
                 let key = format!("k:{{\"name\":{}}}", webhook["name"]);
-                (
-                    key,
-                    json!({".": {}, "f:name": {}, "f:clientConfig": {"f:caBundle": {}}}),
-                )
+                (key, json!({"f:clientConfig": {"f:caBundle": {}}}))
             })
             .collect();
         assert_eq!(fields["f:webhooks"], Value::Object(expected));

@@ -22,7 +22,17 @@ pub(super) enum CallError {
 impl CallError {
     /// Somebody has changed the object since it was read, or made it first.
     pub(super) fn is_conflict(&self) -> bool {
-        self.code() == Some(409)
+        self.code() == Some(409) || self.is_test_failed()
+    }
+
+    /// A JSON patch did not fit the object. The API server says 422 then, as for an object that would be
+    /// invalid, but names no cause.
+    fn is_test_failed(&self) -> bool {
+        let Self::Api(kube::Error::Api(status)) = self else {
+            return false;
+        };
+        let causes = status.details.as_ref().map_or(0, |details| details.causes.len());
+        status.code == 422 && causes == 0
     }
 
     /// There is no such object.

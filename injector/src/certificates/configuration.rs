@@ -1,6 +1,5 @@
 //! The two webhook configurations, as far as their `caBundle` goes.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use futures::StreamExt;
@@ -29,8 +28,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) resource_version: String,
-    /// The `caBundle` of each entry, by the entry's name; empty where there is none.
-    bundles: BTreeMap<String, Vec<u8>>,
+    /// Name and `caBundle` of each entry, in order; empty where there is none.
+    entries: Vec<(String, Vec<u8>)>,
 }
 
 /// What the watch shows: `None` when the configuration does not exist.
@@ -51,21 +50,28 @@ impl Kind {
 impl Seen {
     /// Whether every entry carries this bundle.
     pub(super) fn carries(&self, bundle: &str) -> bool {
-        self.bundles.values().all(|found| found == bundle.as_bytes())
+        self.entries.iter().all(|(_, found)| found == bundle.as_bytes())
     }
 
-    /// For a server-side apply that sets the bundle of every entry that was seen, and owns nothing
-    /// else. The resource version keeps it from making a configuration or an entry that somebody has
-    /// just deleted.
-    fn patch<K: Resource<DynamicType = ()>>(&self, name: &str, bundle: &str) -> Value {
-        let bundle = ByteString(bundle.as_bytes().to_vec());
-        let entry = |name| json!({"name": name, "clientConfig": {"caBundle": bundle}});
-        json!({
-            "apiVersion": K::api_version(&()),
-            "kind": K::kind(&()),
-            "metadata": {"name": name, "resourceVersion": self.resource_version},
-            "webhooks": self.bundles.keys().map(entry).collect::<Vec<_>>(),
-        })
+    /// A JSON patch that sets the bundle of every entry that has another one.
+    ///
+    /// Not server-side apply: that would make the server own the entries' names together with their
+    /// installer, and an entry that the installer then leaves out would stay behind without its other
+    /// fields, which is invalid. Entries are told by their position, so the patch tests that the
+    /// configuration is the one that was seen.
+    /// (<https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management>)
+    fn patch(&self, bundle: &str) -> Value {
+        let same = json!({"op": "test", "path": "/metadata/resourceVersion", "value": self.resource_version});
+        let encoded = json!(ByteString(bundle.as_bytes().to_vec()));
+        let lacking = self.entries.iter().enumerate();
+        let lacking = lacking.filter(|(_, (_, found))| found != bundle.as_bytes());
+        let operations = lacking.flat_map(|(index, (name, _))| {
+            [
+                json!({"op": "test", "path": format!("/webhooks/{index}/name"), "value": name}),
+                json!({"op": "add", "path": format!("/webhooks/{index}/clientConfig/caBundle"), "value": encoded}),
+            ]
+        });
+        std::iter::once(same).chain(operations).collect()
     }
 }
 
@@ -81,7 +87,7 @@ trait Configuration: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwn
         let entries = self.entries().into_iter();
         Seen {
             resource_version: self.resource_version().unwrap_or_default(),
-            bundles: entries.map(|(name, config)| (name.clone(), bundle(config))).collect(),
+            entries: entries.map(|(name, config)| (name.clone(), bundle(config))).collect(),
         }
     }
 }
@@ -125,16 +131,16 @@ pub(super) async fn publish(
     seen: &Seen,
     bundle: &str,
 ) -> Result<(), CallError> {
+    let patch = serde_json::from_value(seen.patch(bundle)).expect("operations of RFC 6902");
     match kind {
-        Kind::Mutating => apply::<MutatingWebhookConfiguration>(client, name, seen, bundle).await,
-        Kind::Validating => apply::<ValidatingWebhookConfiguration>(client, name, seen, bundle).await,
+        Kind::Mutating => write::<MutatingWebhookConfiguration>(client, name, patch).await,
+        Kind::Validating => write::<ValidatingWebhookConfiguration>(client, name, patch).await,
     }
 }
 
-async fn apply<K: Configuration>(client: &Client, name: &str, seen: &Seen, bundle: &str) -> Result<(), CallError> {
-    let patch = seen.patch::<K>(name, bundle);
+async fn write<K: Configuration>(client: &Client, name: &str, patch: json_patch::Patch) -> Result<(), CallError> {
     let api = Api::<K>::all(client.clone());
-    call(api.patch(name, &patch_params().force(), &Patch::Apply(&patch))).await?;
+    call(api.patch(name, &patch_params(), &Patch::Json::<()>(patch))).await?;
     Ok(())
 }
 
@@ -165,7 +171,7 @@ mod tests {
     fn every_entry_counts() {
         let mut seen = configuration().seen();
         assert!(!seen.carries("old") && !seen.carries(""));
-        seen.bundles.insert("two.outrigger.mesh".to_owned(), b"old".to_vec());
+        seen.entries[1].1 = b"old".to_vec();
         assert!(seen.carries("old"));
         assert!(
             Seen::default().carries("anything"),
@@ -174,17 +180,20 @@ mod tests {
     }
 
     #[test]
-    fn owns_the_bundle_and_nothing_else() {
-        let patch = configuration()
-            .seen()
-            .patch::<MutatingWebhookConfiguration>("outrigger", "new");
-        let entry = |name| json!({"name": name, "clientConfig": {"caBundle": "bmV3"}});
-        let expected = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "outrigger", "resourceVersion": "7"},
-            "webhooks": [entry("one.outrigger.mesh"), entry("two.outrigger.mesh")],
-        });
-        assert_eq!(patch, expected);
+    fn writes_bundles_and_nothing_else_into_the_configuration_that_was_seen() {
+        let same = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"});
+        let test = |index, name| json!({"op": "test", "path": format!("/webhooks/{index}/name"), "value": name});
+        let add = |index, encoded| json!({"op": "add", "path": format!("/webhooks/{index}/clientConfig/caBundle"), "value": encoded});
+        let (one, two) = (test(0, "one.outrigger.mesh"), test(1, "two.outrigger.mesh"));
+        let seen = configuration().seen();
+        assert_eq!(
+            seen.patch("new"),
+            json!([same, one, add(0, "bmV3"), two, add(1, "bmV3")])
+        );
+        assert_eq!(
+            seen.patch("old"),
+            json!([same, two, add(1, "b2xk")]),
+            "what is right stays"
+        );
     }
 }
