@@ -32,7 +32,7 @@ pub(crate) fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Writes as the running server does: by server-side apply, only its own fields.
+/// Writes in the running server's name, only its own fields.
 fn write_as_the_server(cluster: &Cluster, object: &Value) {
     let arguments = [
         "apply",
