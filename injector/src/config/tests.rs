@@ -1,8 +1,6 @@
 //! Tests of the configuration.
 #![allow(clippy::unwrap_used)]
 
-mod certificate;
-
 use super::*;
 
 pub(super) fn read(vars: &[(&str, &str)]) -> Result<Config, ConfigErrors> {

@@ -1,5 +1,7 @@
 //! Calls: from the node, as from outside of the mesh, and from pods.
 
+use std::time::Duration;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -19,6 +21,9 @@ pub(crate) struct Reply {
     headers: Value,
     pub(crate) body: String,
 }
+
+/// How many half seconds the rules of a Service may take on a busy machine.
+const RULES_LATE: usize = 40;
 
 impl Reply {
     /// The answer that curl printed, or why there is none.
@@ -94,7 +99,8 @@ impl Namespace<'_> {
         Reply::of(&Answer::of(curl, ""))
     }
 
-    /// Calls a Service of this namespace in the same way: its address, that port, and a path.
+    /// Calls a Service of this namespace in the same way: its address, that port, and a path. A Service refuses
+    /// connections until kube-proxy has written its rules, a moment after its pods are ready: that is waited for.
     pub(crate) fn call_service(
         &self,
         service: &str,
@@ -103,7 +109,16 @@ impl Namespace<'_> {
         arguments: &[&str],
     ) -> Result<Reply, String> {
         let address = super::text(&self.get(&["service", service])["spec"]["clusterIP"]);
-        self.call(&format!("http://{address}:{port}{path}"), arguments)
+        let url = format!("http://{address}:{port}{path}");
+        let mut reply = self.call(&url, arguments);
+        for _ in 0..RULES_LATE {
+            if !matches!(&reply, Err(said) if said.contains("Couldn't connect")) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            reply = self.call(&url, arguments);
+        }
+        reply
     }
 
     /// Calls a URL from the container `app` of a pod that has curl, such as a client's.
