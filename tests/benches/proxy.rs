@@ -19,6 +19,8 @@ mod usage;
 mod workloads;
 
 use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
 
 use clap::Parser;
 use outrigger::names;
@@ -41,7 +43,7 @@ pub(crate) struct Arguments {
 
 fn main() {
     let arguments = Arguments::parse();
-    let before = load_average();
+    let others = others_share();
     let mesh = Mesh::start(&[]);
     let shop = mesh.namespace("shop");
     // The Services of both, and then those who call them.
@@ -52,15 +54,27 @@ fn main() {
     shop.deploy(&[&client("outside"), &meshed]);
     let bench = Bench::new(&shop, arguments.seconds);
     let results = bench.run(arguments.rounds);
-    let section = page::section(&results, &arguments, &before);
+    let section = page::section(&results, &arguments, others);
     match &arguments.write {
         Some(file) => page::replace(file, &section),
         None => println!("{section}"),
     }
 }
 
-/// The processes that wanted a core within the last minute, on average: what else this machine does.
-fn load_average() -> String {
-    let averages = std::fs::read_to_string("/proc/loadavg").unwrap();
-    averages.split(' ').next().unwrap().to_owned()
+/// The share of this machine's CPU time that goes to other programs, within 5 s.
+fn others_share() -> f64 {
+    let before = cpu_times();
+    sleep(Duration::from_secs(5));
+    let [busy, all] = [0, 1].map(|n| (cpu_times()[n] - before[n]) as f64);
+    busy / all
+}
+
+/// The time that all cores have worked, and all of their time, in ticks: proc_stat(5).
+fn cpu_times() -> [u64; 2] {
+    const IDLE: [usize; 2] = [3, 4];
+    let text = std::fs::read_to_string("/proc/stat").unwrap();
+    let times = text.lines().next().unwrap().split_whitespace().skip(1).take(8);
+    let times: Vec<u64> = times.map(|ticks| ticks.parse().unwrap()).collect();
+    let (all, idle) = (times.iter().sum::<u64>(), IDLE.map(|n| times[n]).iter().sum::<u64>());
+    [all - idle, all]
 }

@@ -1,5 +1,7 @@
 //! Callers of an application without mTLS.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::app::{App, Reply, Speaks};
@@ -41,6 +43,34 @@ fn a_request_arrives_as_it_was_sent() {
         assert_eq!(seen.header(name), Some(value), "{name}");
     }
     assert_eq!(seen.body, b"hi");
+}
+
+#[test]
+fn the_application_is_called_on_a_connection_that_is_kept_for_a_moment() {
+    let app = App::named("app");
+    let proxy = proxied(&app);
+    let ask_as_another = || assert_eq!(ask(&mut connect(proxy.inbound()), &get("/")).status(), 200);
+    (0..5).for_each(|_| ask_as_another());
+    // Before the application loses patience: servers keep idle connections for 2 s and more.
+    std::thread::sleep(Duration::from_millis(1800));
+    ask_as_another();
+    let connections: Vec<usize> = app.seen().iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [0, 0, 0, 0, 0, 1]);
+    assert_eq!(app.last().header("Connection"), None);
+}
+
+#[test]
+fn an_application_that_ends_each_connection_is_called_all_the_same() {
+    let app = App::new(Speaks::Plain, |_| Reply::Last("once".to_owned()));
+    let proxy = proxied(&app);
+    let mut stream = connect(proxy.inbound());
+    for n in 0..100 {
+        // Right after the application has ended it, nginx may not know yet.
+        let answer = ask(&mut stream, &get("/"));
+        assert_eq!(answer.status(), 200, "call {n}{}", proxy.log());
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(ask(&mut stream, &post("/", "x")).status(), 200);
 }
 
 #[test]

@@ -16,7 +16,7 @@ const P99: Fact = |sample| sample.load.p99_us;
 const PER_SECOND: Fact = |sample| sample.load.per_second;
 
 /// The section, with its heading.
-pub(crate) fn section(results: &Results, arguments: &Arguments, load_average: &str) -> String {
+pub(crate) fn section(results: &Results, arguments: &Arguments, others: f64) -> String {
     let [idle, loaded] = results.memory.map(|bytes| bytes / 1_048_576.0);
     let cores = std::thread::available_parallelism().unwrap();
     let (rounds, seconds) = (arguments.rounds, arguments.seconds);
@@ -26,9 +26,9 @@ Written by `make bench-proxy`. A pod calls another one through its Service, on o
 requests and answers of half a kilobyte; proxies redirect, and write their access logs. Each way is measured {rounds} times
 for {seconds} s, in turns; a number is the median of its comparisons with the call without a proxy of the same turn.
 
-The node had {cores} cores for the caller, the application, both proxies and Kubernetes itself, and before it started, other
-programs kept {load_average} processes busy. So with {most} connections all cores are taken, and a call costs what it costs in
-CPU time; a machine with cores to spare loses fewer calls per second.
+The node had {cores} cores for the caller, the application, both proxies and Kubernetes itself; just before it started, other
+programs had {others:.0} % of them. So with {most} connections all cores are taken, and a call costs what it costs in CPU time; a
+machine with cores to spare loses fewer calls per second.
 
 {calls}
 
@@ -37,6 +37,7 @@ CPU time; a machine with cores to spare loses fewer calls per second.
 The application of this comparison only echoes its request; a real one takes more, and the proxy's part is smaller. A proxy
 had {idle:.1} MiB of memory before the first call, and at most {loaded:.1} MiB with {most} connections.
 ",
+        others = 100.0 * others,
         most = CONNECTIONS[1],
         calls = calls(results),
         cpu = cpu(results),
