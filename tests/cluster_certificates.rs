@@ -1,8 +1,8 @@
 //! Certificates that `outrigger serve` keeps itself, beside a real API server.
 //!
 //! Each test has an installation of its own in the shared cluster: a namespace with Secret, Lease and
-//! a service account that may do exactly what `docs/certificates.md` lists, webhook configurations,
-//! and replicas behind a balancer, as behind a Service.
+//! a service account that may do exactly what `docs/examples/certificates.yaml` says, webhook
+//! configurations, and replicas behind a balancer, as behind a Service.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -11,6 +11,8 @@ mod cluster;
 #[allow(dead_code)] // Other suites use the rest.
 #[path = "support/golden.rs"]
 mod golden;
+#[path = "support/steady.rs"]
+mod steady;
 #[allow(dead_code)] // Other suites use the rest.
 #[path = "support/webhooks.rs"]
 mod webhooks;

@@ -1,6 +1,6 @@
 //! No admission fails, whatever happens to Outrigger: the chart runs on a real node, pods are created at a steady rate
 //! through the real API server with `failurePolicy: Fail`, and meanwhile replicas end, certificates change, and so on.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "support/cluster.rs"]
 mod cluster;

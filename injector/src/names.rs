@@ -46,6 +46,8 @@ pub const NGINX_CONF: &str = "outrigger.mesh/nginx.conf";
 /// Annotation that Outrigger writes: what was added, as JSON.
 pub const STATUS: &str = "outrigger.mesh/status";
 
+/// The field manager of all that the server writes.
+pub const FIELD_MANAGER: &str = "outrigger";
 /// Annotation of the Secret with the server's certificates: what to make anew at once.
 pub const ROTATE: &str = "outrigger.mesh/rotate";
 

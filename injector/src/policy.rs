@@ -85,7 +85,7 @@ fn policy_object(requirements: &Requirements, policy: &Policy) -> Result<Value, 
             "failurePolicy": "Fail",
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
-                "namespaceSelector": {"matchExpressions": [of_the_mesh(policy), not_excluded(policy)]},
+                "namespaceSelector": {"matchExpressions": selected_namespaces(policy)},
                 "resourceRules": [resource("pods", &["CREATE", "UPDATE"]), resource("pods/status", &["UPDATE"])],
             },
             // The kubelet updates the status of every pod all the time.
@@ -107,13 +107,18 @@ const LABELS_CHANGED: &str =
     "request.operation == \"CREATE\" ||\nobject.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({})";
 const BEFORE: &str = "request.operation == \"UPDATE\" ? oldObject.metadata.?labels.orValue({}) : {}";
 
-/// Which namespaces are of the mesh.
-fn of_the_mesh(policy: &Policy) -> Value {
-    // Selectors compare letter by letter, so both words are listed.
-    match policy.default {
-        Toggle::Disabled => expression(names::INJECT, "In", &[Toggle::Enabled.as_str(), "true"]),
-        Toggle::Enabled => expression(names::INJECT, "NotIn", &[Toggle::Disabled.as_str(), "false"]),
-    }
+/// The usual spellings of "off": selectors compare letter by letter.
+const OFF: [&str; 6] = ["disabled", "Disabled", "DISABLED", "false", "False", "FALSE"];
+
+/// Which namespaces are of the mesh, as the webhook's selectors say it: those that do not plainly say "off" and, where
+/// injection is not the default, say something.
+fn selected_namespaces(policy: &Policy) -> Vec<Value> {
+    let says_something = json!({"key": names::INJECT, "operator": "Exists"});
+    let is_asked_for = policy.default == Toggle::Disabled;
+    let mut expressions: Vec<Value> = is_asked_for.then_some(says_something).into_iter().collect();
+    expressions.push(expression(names::INJECT, "NotIn", &OFF));
+    expressions.push(not_excluded(policy));
+    expressions
 }
 
 fn not_excluded(policy: &Policy) -> Value {

@@ -1,4 +1,5 @@
-//! What a Service does, on loopback: each new connection goes to another replica that answers.
+//! What a Service does, on loopback: each new connection goes to another server that answers. It can
+//! also cut the line.
 
 use std::io::copy;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,6 +11,7 @@ use std::thread::spawn;
 pub(crate) struct Balancer {
     pub(crate) address: SocketAddr,
     replicas: Arc<Mutex<Vec<SocketAddr>>>,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Balancer {
@@ -17,7 +19,8 @@ impl Balancer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let replicas: Arc<Mutex<Vec<SocketAddr>>> = Arc::default();
-        let known = Arc::clone(&replicas);
+        let connections: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let (known, open) = (Arc::clone(&replicas), Arc::clone(&connections));
         spawn(move || {
             let turn = AtomicUsize::new(0);
             for connection in listener.incoming().map_while(Result::ok) {
@@ -28,13 +31,26 @@ impl Balancer {
                 if let Some(replica) = order.into_iter().find_map(|replica| TcpStream::connect(replica).ok()) {
                     carry(&connection, &replica);
                     carry(&replica, &connection);
+                    open.lock().unwrap().push(connection);
                 }
             }
         });
-        Self { address, replicas }
+        Self {
+            address,
+            replicas,
+            connections,
+        }
     }
 
-    /// From now on the connections go to these.
+    /// Ends all connections, and lets none through until the next [`Balancer::set`].
+    pub(crate) fn cut(&self) {
+        self.set(&[]);
+        for connection in self.connections.lock().unwrap().drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// From now on new connections go to these.
     pub(crate) fn set(&self, replicas: &[SocketAddr]) {
         *self.replicas.lock().unwrap() = replicas.to_vec();
     }

@@ -1,6 +1,7 @@
-//! What the chart installs, but for the pods: the replicas are processes of the test.
+//! What is installed in a cluster, but for the pods: the replicas are processes of the test.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,11 +43,9 @@ impl Installation {
             name,
             shop,
         };
-        installation.apply(&installation.secret_object());
-        installation.apply(&json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE, "namespace": name},
-        }));
-        installation.rights();
+        for object in crate::golden::documents(include_str!("../../docs/examples/certificates.yaml")) {
+            installation.apply(&renamed(object, name));
+        }
         installation.write_kubeconfig();
         installation
     }
@@ -66,12 +65,31 @@ impl Installation {
         (installation, replicas)
     }
 
-    /// The Secret as the chart has it: without data.
+    /// The Secret as it is installed: without data.
     pub(crate) fn secret_object(&self) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {"name": SECRET, "namespace": self.name},
         })
+    }
+
+    /// A kubeconfig by which the API server is reached through a line that can be cut.
+    pub(crate) fn kubeconfig_through(&self, line: &Balancer) -> PathBuf {
+        let mut kubeconfig: Value = serde_json::from_str(&std::fs::read_to_string(&self.kubeconfig).unwrap()).unwrap();
+        kubeconfig["clusters"][0]["cluster"]["server"] = json!(format!("https://{}", line.address));
+        let path = self.kubeconfig.with_extension("line");
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        path
+    }
+
+    /// Where the API server is.
+    pub(crate) fn api_server(&self) -> SocketAddr {
+        let kubeconfig: Value = serde_json::from_str(&std::fs::read_to_string(&self.kubeconfig).unwrap()).unwrap();
+        let server = kubeconfig["clusters"][0]["cluster"]["server"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        server.trim_start_matches("https://").parse().unwrap()
     }
 
     /// Starts a replica.
@@ -194,35 +212,6 @@ impl Installation {
         eventually("the webhooks are called", called);
     }
 
-    /// What the chart allows in this mode, and nothing more.
-    fn rights(&self) {
-        let name = self.name;
-        let account = json!([{"kind": "ServiceAccount", "name": name, "namespace": name}]);
-        let group = "rbac.authorization.k8s.io";
-        let metadata = json!({"name": name, "namespace": name});
-        let objects = [
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
-            json!({"apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": metadata, "rules": [
-                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET],
-                 "verbs": ["get", "list", "watch", "patch"]},
-                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [LEASE],
-                 "verbs": ["get", "patch"]},
-            ]}),
-            json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
-                {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
-                {"apiGroups": ["admissionregistration.k8s.io"], "resourceNames": [name],
-                 "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
-                 "verbs": ["get", "list", "watch", "patch"]},
-            ]}),
-            json!({"apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata, "subjects": account,
-                   "roleRef": {"apiGroup": group, "kind": "Role", "name": name}}),
-            json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
-                   "subjects": account, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name}}),
-        ];
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-        self.apply(&list);
-    }
-
     /// The administrator's kubeconfig with the service account's token in place of the certificate.
     fn write_kubeconfig(&self) {
         let token = self.cluster.kubectl(&["create", "token", self.name, "-n", self.name]);
@@ -231,6 +220,19 @@ impl Installation {
         let mut kubeconfig: Value = serde_json::from_str(&admin).unwrap();
         kubeconfig["users"][0]["user"] = json!({"token": token.trim()});
         std::fs::write(&self.kubeconfig, kubeconfig.to_string()).unwrap();
+    }
+}
+
+/// The object with the installation's name wherever it says the namespace, or Outrigger itself.
+fn renamed(object: Value, name: &str) -> Value {
+    match object {
+        Value::String(text) if text == "outrigger" || text == "outrigger-system" => json!(name),
+        Value::Array(items) => items.into_iter().map(|item| renamed(item, name)).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| (key, renamed(value, name)));
+            Value::Object(fields.collect())
+        }
+        other => other,
     }
 }
 
@@ -260,5 +262,18 @@ pub(crate) fn assert_no_errors(replica: &Server) {
         let series = format!("outrigger_certificate_errors_total{{object=\"{object}\"}}");
         assert_eq!(metric(replica, &series), 0.0, "{object}: {}", replica.log_text());
     }
-    assert!(!replica.log_text().contains("orbidden"), "{}", replica.log_text());
+    assert_quiet(replica);
+}
+
+/// Asserts that the log, at whatever level, tells of no refusal and holds no key: neither as text nor
+/// as the API server takes it.
+pub(crate) fn assert_quiet(replica: &Server) {
+    let log = replica.log_text();
+    for word in [
+        "orbidden",
+        "PRIVATE KEY",
+        &BASE64_STANDARD.encode("-----BEGIN PRIVATE ")[..24],
+    ] {
+        assert!(!log.contains(word), "{word}: {log}");
+    }
 }

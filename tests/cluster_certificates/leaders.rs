@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::installation::{Installation, assert_no_errors, certificates_in};
+use crate::installation::{Installation, assert_no_errors, assert_quiet, certificates_in};
 use crate::watchers::Watcher;
 use crate::webhooks::{Server, eventually};
 
@@ -27,8 +27,8 @@ fn the_other_one_leads_soon_after_sigterm() {
     eventually("the other one leads", || {
         installation.holder().is_some_and(|holder| Some(holder) != before)
     });
-    // A Lease that is not given back runs out after 15 s.
-    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+    // A Lease that is not given back runs out 15 s after it was renewed, which is done every 2 s.
+    assert!(asked.elapsed() < Duration::from_secs(12), "{:?}", asked.elapsed());
     assert!(
         leader.log_text().contains("gave the Lease back"),
         "{}",
@@ -39,13 +39,13 @@ fn the_other_one_leads_soon_after_sigterm() {
     assert_eq!(leader.terminate(), "outrigger ended with exit status: 0");
     watcher.saw_no_failure();
     assert_no_errors(&other);
-    assert!(!leader.log_text().contains("orbidden"), "{}", leader.log_text());
+    assert_quiet(&leader);
 }
 
 #[test]
 fn a_rotation_whose_leader_is_killed_is_finished_by_the_other() {
     let (installation, replicas) = Installation::with_replicas("sigkill", &[("OUTRIGGER_CA_OVERLAP", "6s")]);
-    let before = installation.secret();
+    let (before, first) = (installation.secret(), installation.holder());
     let (leader, other) = by_role(&installation, replicas);
     // Requests on connections to the one that is killed are lost; here it is not about those.
     installation.balancer.set(&[other.admission]);
@@ -58,7 +58,7 @@ fn a_rotation_whose_leader_is_killed_is_finished_by_the_other() {
     let halfway = installation.secret();
     assert_eq!(certificates_in(&halfway["ca.crt"]), 2);
     assert!(halfway.contains_key("next-ca.key") && halfway["ca.key"] == before["ca.key"]);
-    eventually("the other one leads", || installation.holder() != holder_of(&leader));
+    eventually("the other one leads", || installation.holder() != first);
     let pods = Watcher::of_pods(&installation);
     eventually("the other one finishes", || {
         let secret = installation.secret();
@@ -74,11 +74,4 @@ fn a_rotation_whose_leader_is_killed_is_finished_by_the_other() {
     pods.saw_no_failure();
     callers.saw_no_failure();
     assert_no_errors(&other);
-}
-
-/// The name under which a replica takes part in the election.
-fn holder_of(replica: &Server) -> Option<String> {
-    let log = replica.log_text();
-    let holder = log.split("holder=\"").nth(1)?;
-    Some(holder.split('"').next()?.to_owned())
 }

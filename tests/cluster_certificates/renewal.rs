@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use crate::balancer::Balancer;
 use crate::installation::{Installation, assert_no_errors, certificates_in, metric};
-use crate::watchers::Watcher;
-use crate::webhooks::Server;
+use crate::watchers::{Watcher, handshake};
+use crate::webhooks::{Server, eventually, page};
 
 /// What the Secret held over the time, in the order in which it was first seen.
 struct Seen {
@@ -84,4 +85,57 @@ fn an_authority_is_replaced_in_time_and_no_creation_fails() {
     for replica in &replicas {
         assert!(metric(replica, "outrigger_certificate_reloads_total") >= 1.0);
     }
+}
+
+/// A replica that lost the API server serves the old certificate for a while after the switch, and the
+/// old authority is trusted for as long.
+#[test]
+fn a_replica_that_hears_of_the_switch_late_is_trusted_meanwhile() {
+    let installation = Installation::new("late");
+    installation.register();
+    let overlap = [("OUTRIGGER_CA_OVERLAP", "15s")];
+    let leader = installation.launch("a", &overlap);
+    eventually("a leads", || installation.holder().as_deref() == Some("a"));
+    let line = Balancer::start();
+    line.set(&[installation.api_server()]);
+    let kubeconfig = installation.kubeconfig_through(&line).display().to_string();
+    let late = installation.launch("b", &[overlap[0], ("OUTRIGGER_KUBECONFIG", &kubeconfig)]);
+    installation.balancer.set(&[leader.admission, late.admission]);
+    eventually("both are ready", || {
+        [&leader, &late]
+            .iter()
+            .all(|replica| page(replica.admin, "/readyz").0 == 200)
+    });
+    installation.wait_until_called();
+    let before = installation.secret();
+    let pods = Watcher::of_pods(&installation);
+    let callers = Watcher::of_handshakes(&installation, &[leader.admission, late.admission]);
+
+    installation.ask("ca");
+    eventually("the overlap counts", || {
+        installation.secret().contains_key("rotation-since")
+    });
+    std::thread::sleep(Duration::from_secs(12));
+    line.cut();
+    eventually("the new authority signs", || {
+        installation.secret()["tls.crt"] != before["tls.crt"]
+    });
+    let only_new = &installation.secret()["ca.crt"]
+        .split_inclusive("-----END CERTIFICATE-----\n")
+        .next()
+        .unwrap()
+        .to_owned();
+    handshake(leader.admission, only_new.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    handshake(late.admission, before["ca.crt"].as_bytes()).expect("the late one serves what it had");
+    line.set(&[installation.api_server()]);
+    eventually("the late one serves the new certificate", || {
+        handshake(late.admission, only_new.as_bytes()).is_ok()
+    });
+    eventually("the old authority goes", || {
+        certificates_in(&installation.secret()["ca.crt"]) == 1
+    });
+    pods.saw_no_failure();
+    callers.saw_no_failure();
+    assert_no_errors(&leader);
 }

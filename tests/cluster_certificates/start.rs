@@ -17,7 +17,7 @@ use crate::webhooks::{eventually, page};
 
 #[test]
 fn the_first_start_fills_secret_and_configurations() {
-    let (installation, replicas) = Installation::with_replicas("first", &[]);
+    let (installation, replicas) = Installation::with_replicas("first", &[("OUTRIGGER_LOG", "trace")]);
     let secret = installation.secret();
     let keys: Vec<&str> = secret.keys().map(String::as_str).collect();
     assert_eq!(keys, ["ca.crt", "ca.key", "tls.crt", "tls.key"]);

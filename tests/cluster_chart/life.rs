@@ -16,16 +16,16 @@ fn bundle(cluster: &Cluster) -> String {
 }
 
 /// Runs Helm on the release, with values over the chart's own.
-fn release(cluster: &Cluster, command: &[&str], values: &Value) -> String {
+pub(crate) fn release(cluster: &Cluster, command: &[&str], values: &Value) -> String {
     let arguments = [command, &["-n", NAMESPACE]].concat();
     helm(cluster, values, &arguments).expect_success()
 }
 
-fn upgrade(cluster: &Cluster, values: &Value) {
+pub(crate) fn upgrade(cluster: &Cluster, values: &Value) {
     release(cluster, &["upgrade", RELEASE, &chart(), "-f", "-"], values);
 }
 
-fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {
+pub(crate) fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {
     let text = cluster
         .kubectl(&["get", kind, name, "-n", NAMESPACE, "-o", "json"])
         .expect_success();
@@ -48,7 +48,7 @@ fn write_as_the_server(cluster: &Cluster, object: &Value) {
         .expect_success();
 }
 
-const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+pub(crate) const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
 /// What a server writes in the mode self-managed.
 fn fill(cluster: &Cluster) {
@@ -96,7 +96,7 @@ fn assert_filled(cluster: &Cluster, when: &str) {
 }
 
 /// Every object of the cluster but events, by kind, namespace and name.
-fn objects(cluster: &Cluster) -> BTreeSet<String> {
+pub(crate) fn objects(cluster: &Cluster) -> BTreeSet<String> {
     let kinds = cluster
         .kubectl(&["api-resources", "--verbs=list", "-o", "name"])
         .expect_success();

@@ -79,7 +79,7 @@ fn account(mesh: &Mesh, namespace: &str) -> PathBuf {
 }
 
 /// The administrator's kubeconfig with a token in place of the certificate.
-fn with_token(cluster: &Cluster, token: &str, name: &str) -> PathBuf {
+pub(crate) fn with_token(cluster: &Cluster, token: &str, name: &str) -> PathBuf {
     let text = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     let mut kubeconfig: Value = serde_json::from_str(&text).unwrap();
     kubeconfig["users"][0]["user"] = json!({"token": token});

@@ -188,6 +188,24 @@ fn stops_on_sigterm() {
 }
 
 #[test]
+fn every_metric_is_documented() {
+    let docs = [
+        include_str!("../../docs/operations.md"),
+        include_str!("../../docs/certificates.md"),
+    ]
+    .concat();
+    let (_, page) = Setup::new().start().page("/metrics");
+    let names: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    assert!(names.len() > 10, "{page}");
+    for name in names {
+        assert!(docs.contains(name), "{name}");
+    }
+}
+
+#[test]
 fn metrics_tell_outcomes_apart_and_hold_nothing_a_caller_chose() {
     let server = Setup::new().start();
     let mut connection = server.connect();

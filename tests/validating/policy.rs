@@ -59,7 +59,8 @@ fn follows_the_configuration() {
     assert_eq!(
         selectors(policy, "matchConstraints"),
         json!([
-            {"key": "outrigger.mesh/inject", "operator": "NotIn", "values": ["disabled", "false"]},
+            {"key": "outrigger.mesh/inject", "operator": "NotIn",
+             "values": ["disabled", "Disabled", "DISABLED", "false", "False", "FALSE"]},
             {"key": "kubernetes.io/metadata.name", "operator": "NotIn",
              "values": ["kube-system", "kube-public", "kube-node-lease", "ingress", "mesh"]},
         ])

@@ -77,6 +77,21 @@
 {{- concat $own .Values.extraEnv | toYaml }}
 {{- end }}
 
+{{/* What the server would refuse at its start. */}}
+{{- define "outrigger.checkLifetimes" -}}
+{{- with .Values.certificates }}
+{{- if eq .mode "self-managed" }}
+{{- $lifetime := include "outrigger.seconds" .lifetime | int64 }}
+{{- if lt (include "outrigger.seconds" .caLifetime | int64) $lifetime }}
+{{- fail (printf "certificates.lifetime: %s is longer than certificates.caLifetime, %s" .lifetime .caLifetime) }}
+{{- end }}
+{{- if lt $lifetime (include "outrigger.seconds" .caOverlap | int64 | mul 12) }}
+{{- fail (printf "certificates.lifetime: %s is less than twelve times certificates.caOverlap, %s" .lifetime .caOverlap) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* What is mounted: a list of volumes, and one of mounts, each in YAML. */}}
 
 {{- define "outrigger.volumes" -}}

@@ -5,8 +5,7 @@ use std::time::Duration;
 use kube::api::PatchParams;
 use tokio::time::timeout;
 
-/// The field manager of all writes.
-pub(super) const FIELD_MANAGER: &str = "outrigger";
+use crate::names::FIELD_MANAGER;
 
 /// How long one call may take.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(4);
@@ -30,7 +29,7 @@ impl CallError {
     pub(super) fn remedy(&self) -> &'static str {
         match self.code() {
             Some(404) => "it belongs to the Helm release: restore it with helm upgrade",
-            Some(401 | 403) => "give the service account the rights that docs/certificates.md lists",
+            Some(401 | 403) => "give the service account the rights in docs/examples/certificates.yaml",
             _ => "it is tried again",
         }
     }

@@ -57,6 +57,8 @@ struct Keeper {
     leading: watch::Receiver<Leading>,
     follower: Follower,
     metrics: CertificateMetrics,
+    /// Since when this process has led; `None` while it does not.
+    led_since: Option<Moment>,
     /// The Secret as it was seen last; `None` before, and while it does not exist.
     secret: Option<Secret>,
     state: Result<State, Unsound>,
@@ -93,6 +95,7 @@ impl Keeper {
             metrics: counts,
             client,
             managed,
+            led_since: None,
             secret: None,
             state: Err(Unsound::Empty),
             memory: None,
@@ -149,25 +152,23 @@ impl Keeper {
     /// Does what is to be done now; when to come again at the latest.
     async fn act(&mut self) -> Instant {
         let idle = Instant::now() + IDLE;
-        if !self.leads() {
+        if !leads(&self.leading) {
+            self.led_since = None;
             return idle;
         }
-        let advance = self.advance().await;
+        let led_since = *self.led_since.get_or_insert_with(now);
+        let advance = self.advance(led_since).await;
         let publish = self.publish().await;
         [advance, publish].into_iter().flatten().fold(idle, Instant::min)
     }
 
-    fn leads(&self) -> bool {
-        self.leading.borrow().is_some_and(|until| Instant::now() < until)
-    }
-
-    async fn advance(&mut self) -> Option<Instant> {
+    async fn advance(&mut self, led_since: Moment) -> Option<Instant> {
         let version = self.secret.as_ref()?.resource_version().unwrap_or_default();
         if let Some(until) = self.pace.until(&version).filter(|until| *until > Instant::now()) {
             return Some(until);
         }
         let now = now();
-        match self.plan(now) {
+        match self.plan(led_since, now) {
             Step::Wait(moment) => Some(Instant::now() + now.until(moment).min(IDLE)),
             Step::Change(change) => {
                 let written = self.write(change, now).await;
@@ -176,12 +177,13 @@ impl Keeper {
         }
     }
 
-    fn plan(&self, now: Moment) -> Step {
+    fn plan(&self, led_since: Moment, now: Moment) -> Step {
         let view = View {
             secret: self.state.as_ref(),
             memory: self.memory.as_ref(),
             in_force: self.in_force(),
             asked: self.secret.as_ref().and_then(secret::asked),
+            led_since,
         };
         plan(&view, now, &self.settings)
     }
@@ -264,11 +266,19 @@ impl Keeper {
         };
         let mut soonest: Option<Instant> = None;
         for publication in &mut self.publications {
+            // The one before may have taken its time.
+            if !leads(&self.leading) {
+                return None;
+            }
             let until = publication.publish(&bundle).await;
             soonest = soonest.into_iter().chain(until).min();
         }
         soonest
     }
+}
+
+fn leads(leading: &watch::Receiver<Leading>) -> bool {
+    leading.borrow().is_some_and(|until| Instant::now() < until)
 }
 
 fn now() -> Moment {

@@ -3,11 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::certificate::Certificate;
 use super::state::{Pair, State};
 use super::{Moment, Unsound};
 use crate::config::Lifetimes;
+
+/// How long a new leader leaves served and trusted certificates as they are, if the overlap is not
+/// shorter. After an outage of the API server an overlap may have passed in which nobody heard of
+/// anything; replicas come back within half of this time.
+pub const SETTLING: Duration = Duration::from_mins(1);
 
 /// What the plan is made from.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +27,8 @@ pub struct View<'a> {
     pub in_force: Option<bool>,
     /// What somebody asked for through the Secret's annotation.
     pub asked: Option<&'a str>,
+    /// Since when this process has led without a break.
+    pub led_since: Moment,
 }
 
 /// What certificates have to be like.
@@ -192,6 +200,7 @@ pub fn plan(view: &View<'_>, now: Moment, settings: &Settings) -> Step {
         now,
         settings,
         in_force: view.in_force,
+        led_since: view.led_since,
         asked: asked.and_then(Result::ok),
     };
     let unknown = (asked == Some(Err(()))).then_some(Change::Dismiss);
@@ -206,6 +215,7 @@ struct Plan<'a> {
     now: Moment,
     settings: &'a Settings,
     in_force: Option<bool>,
+    led_since: Moment,
     asked: Option<Request>,
 }
 
@@ -288,7 +298,7 @@ impl Plan<'_> {
             Err(_) => self.state.signer.certificate.not_after,
         };
         match self.since().filter(|_| self.in_force == Some(true)) {
-            Some(since) => since.plus(self.settings.lifetimes.overlap).min(since.midpoint(end)),
+            Some(since) => self.passed(since).min(since.midpoint(end)),
             None => end,
         }
     }
@@ -296,9 +306,15 @@ impl Plan<'_> {
     fn retire(&self) -> Option<Change> {
         match self.since() {
             None => Some(Change::Mark),
-            Some(since) if self.now >= since.plus(self.settings.lifetimes.overlap) => Some(Change::Retire),
+            Some(since) if self.now >= self.passed(since) => Some(Change::Retire),
             Some(_) => None,
         }
+    }
+
+    /// When everybody has heard of a step that counts since then.
+    fn passed(&self, since: Moment) -> Moment {
+        let overlap = self.settings.lifetimes.overlap;
+        since.plus(overlap).max(self.led_since.plus(overlap.min(SETTLING)))
     }
 
     /// A time that is still to come was written by a clock that is ahead: it counts from now on.
@@ -325,7 +341,7 @@ impl Plan<'_> {
             moments.push(signer.certificate.due());
         }
         if next.is_none() && !retiring.is_empty() {
-            moments.extend(self.since().map(|since| since.plus(self.settings.lifetimes.overlap)));
+            moments.extend(self.since().map(|since| self.passed(since)));
         }
         moments
             .into_iter()
@@ -337,7 +353,7 @@ impl Plan<'_> {
 
 /// The first moment at which a certificate with this end is not valid.
 fn after(not_after: Moment) -> Moment {
-    not_after.plus(std::time::Duration::from_millis(1))
+    not_after.plus(Duration::from_millis(1))
 }
 
 #[cfg(test)]

@@ -102,7 +102,8 @@ fn cell(text: &str) -> String {
 fn written() -> String {
     format!(
         "## What Outrigger writes and takes\n\nAnnotations `{}` and `{}`, and `{}` where it is not set; containers `{}` and `{}`; \
-         volumes `{}`, `{}`, `{}`; ports {} (health), {}+n (outbound), {}+n (inbound), {}+n and {}+n (loopback, mTLS); uid {}.\n",
+         volumes `{}`, `{}`, `{}`; ports {} (health), {}+n (outbound), {}+n (inbound), {}+n and {}+n (loopback, mTLS); uid {}.\n\nOf the Secret in \
+         `OUTRIGGER_CERT_SECRET` the server reads, and takes away, the annotation `{}`.\n",
         names::NGINX_CONF,
         names::STATUS,
         names::DEFAULT_CONTAINER,
@@ -116,7 +117,8 @@ fn written() -> String {
         names::INBOUND_BASE,
         names::INBOUND_TLS_BASE,
         names::INBOUND_PLAIN_BASE,
-        names::PROXY_UID
+        names::PROXY_UID,
+        names::ROTATE
     )
 }
 

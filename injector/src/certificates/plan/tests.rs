@@ -32,6 +32,7 @@ struct Case {
     memory: Option<State>,
     in_force: Option<bool>,
     asked: Option<&'static str>,
+    led_since: Moment,
     settings: Settings,
 }
 
@@ -42,6 +43,7 @@ impl Case {
             memory: None,
             in_force: Some(true),
             asked: None,
+            led_since: START,
             settings: settings(),
         }
     }
@@ -60,6 +62,7 @@ impl Case {
             memory: self.memory.as_ref(),
             in_force: self.in_force,
             asked: self.asked,
+            led_since: self.led_since,
         };
         plan(&view, now, &self.settings)
     }
@@ -209,6 +212,17 @@ fn the_authority_before_leaves_after_another_overlap() {
 }
 
 #[test]
+fn a_new_leader_gives_everybody_time_to_come_back() {
+    let passed = at(11);
+    for (state, then) in [(marked(), Change::Switch), (switched(), Change::Retire)] {
+        let mut case = Case::of(state);
+        case.led_since = passed;
+        assert_eq!(case.plan(passed), Step::Wait(passed.plus(SETTLING)));
+        assert_eq!(case.plan(passed.plus(SETTLING)), change(then));
+    }
+}
+
+#[test]
 fn without_time_for_an_overlap_what_is_left_is_shared() {
     let found_leaf = found().leaf;
     let end = found_leaf.as_ref().unwrap().certificate.not_after;
@@ -222,6 +236,7 @@ fn without_time_for_an_overlap_what_is_left_is_shared() {
         now: late,
         settings: &settings(),
         in_force: Some(true),
+        led_since: START,
         asked: None,
     };
     assert_eq!(plan.switch_at(), end.minus(Duration::from_mins(2)));
