@@ -3,8 +3,10 @@
 
 use std::sync::LazyLock;
 
+use hostile::Spot;
 use outrigger::decision::{SkipReason, Subject};
 use outrigger::inject::{Injection, Injector, InjectorOptions, Verdict};
+use outrigger::names;
 use outrigger::namespace::NamespaceInfo;
 use outrigger::pod::PodView;
 use outrigger::settings::quantity::Quantity;
@@ -12,16 +14,22 @@ use outrigger::uninject::{Uninjected, uninject};
 use proptest::prelude::*;
 use serde_json::Value;
 
+#[path = "support/attacks.rs"]
+mod attacks;
 #[path = "support/hostile.rs"]
 mod hostile;
 #[path = "support/manifests.rs"]
 mod manifests;
+#[path = "support/nft.rs"]
+mod nft;
 #[path = "support/nginx.rs"]
 mod nginx;
 #[path = "support/pods.rs"]
 mod pods;
 #[path = "support/strict_patch.rs"]
 mod strict_patch;
+#[path = "support/twin.rs"]
+mod twin;
 
 /// Two labels are added where they are absent, one of them with a `/` in its key.
 const REQUIREMENTS: &str =
@@ -52,8 +60,11 @@ fn config() -> ProptestConfig {
 }
 
 fn inject_in(namespace: &str, pod: &Value) -> Injection {
+    inject_as(namespace, &NamespaceInfo::enabled(), pod)
+}
+
+fn inject_as(namespace: &str, info: &NamespaceInfo, pod: &Value) -> Injection {
     let raw = pod.to_string();
-    let info = NamespaceInfo::enabled();
     let pod = match PodView::from_json(&raw) {
         Ok(pod) => pod,
         Err(error) => return Injection::unreadable(error),
@@ -61,7 +72,7 @@ fn inject_in(namespace: &str, pod: &Value) -> Injection {
     let subject = Subject {
         is_pod_create: true,
         namespace,
-        info: &info,
+        info,
         pod: &pod,
     };
     INJECTOR.inject(subject).expect("a pod's text is never a fault of ours")
@@ -144,8 +155,8 @@ fn quantity(container: &Value, part: &str, resource: &str) -> Quantity {
 
 #[test]
 fn a_harmless_value_of_every_place_is_injected_and_passes_the_check() {
-    let count = hostile::check_harmless();
-    assert_eq!(count, 25, "all but the two annotations that only Outrigger writes");
+    let written = names::WRITTEN.map(Spot::Annotation);
+    assert_eq!(hostile::check_harmless(), written, "only Outrigger writes these two");
 }
 
 #[test]
@@ -224,7 +235,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12 * config().cases, ..config() })]
 
     #[test]
-    fn a_strangers_text_never_shapes_the_configuration((place, text) in hostile::case()) {
+    fn a_strangers_text_never_shapes_the_configuration((place, text) in attacks::case()) {
         hostile::check(place, &text);
     }
 }

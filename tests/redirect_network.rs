@@ -14,6 +14,8 @@ mod families;
 mod inbound;
 #[path = "redirect_network/names.rs"]
 mod names;
+#[path = "support/nft.rs"]
+mod nft;
 #[path = "redirect_network/outbound.rs"]
 mod outbound;
 #[path = "redirect_network/pod.rs"]

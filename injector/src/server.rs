@@ -10,13 +10,13 @@ mod failure;
 mod follow;
 mod listen;
 mod state;
+mod termination;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -33,6 +33,7 @@ use crate::review::{Answer, Endpoint, Review};
 use crate::tls::{Certificates, Pair, Reloader, TlsError};
 
 pub use self::failure::FailureKind;
+pub use self::termination::Termination;
 
 /// How long requests on kept connections are turned away, with word to try again elsewhere,
 /// before these connections are closed. The API server does not try again on a closed one.
@@ -349,35 +350,5 @@ fn ended_task(ended: Result<&'static str, tokio::task::JoinError>) -> ServeError
             part: "a background task",
             reason: error.to_string(),
         },
-    }
-}
-
-/// SIGTERM and SIGINT. From its making on, neither ends the process by itself.
-#[derive(Debug)]
-pub struct Termination {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Termination {
-    /// Starts to receive both signals.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn install() -> Result<Self, ServeError> {
-        let install = |kind| signal(kind).map_err(ServeError::Signals);
-        Ok(Self {
-            terminate: install(SignalKind::terminate())?,
-            interrupt: install(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Is ready once one of them was received.
-    pub async fn received(&mut self) {
-        let name = tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        };
-        tracing::info!(signal = name, "stopping");
     }
 }

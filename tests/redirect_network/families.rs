@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::pod::{Pod, injected, manifest};
 use crate::site::{Families, ORDERS, PEER, POD, Site};
-use crate::talk::{Server, curled, get};
+use crate::talk::{Server, curled, get, try_get};
 
 const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
@@ -57,4 +57,22 @@ fn pods_without_ipv6_need_the_operators_setting() {
     let manifest = manifest(&[("upstreams", "- orders.shop:8080")], &[("http", 8080)]);
     let said = Pod::new(&site, injected(&manifest, &[])).failing_nginx();
     assert!(said.contains("bind() to [::1]:15100 failed"), "{said}");
+}
+
+/// As docs/limits.md says: what is redirected and not listened for is refused, and does not slip past.
+#[test]
+fn the_other_family_is_refused_where_the_operator_left_it_out() {
+    let site = Site::new(Families::Dual);
+    Server::start(site.peer, "orders", (ANY, 9080));
+    Server::start(site.pod, "app", (ANY, 8080));
+    let manifest = manifest(&[("upstreams", "- orders.shop:8080")], &[("http", 8080)]);
+    let mut pod = Pod::new(&site, injected(&manifest, &[("OUTRIGGER_IP_FAMILIES", "ipv4")]));
+    pod.init();
+    pod.start_nginx();
+    let calls = [(site.peer, POD), (site.pod, ORDERS)];
+    for (from, to) in calls {
+        assert_eq!(get(from, (to.v4, 8080), "/").status, 200);
+        let refused = try_get(from, (to.v6, 8080), "/").unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    }
 }

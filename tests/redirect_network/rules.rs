@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::nft;
 use crate::pod::{NET_ADMIN, Pod, finished, injected, manifest};
 use crate::processes::Processes;
 use crate::site::{Families, ORDERS, POD, Site};
@@ -267,4 +268,48 @@ fn a_call_that_began_before_there_were_rules_goes_on() {
         connect(site.pod, (ORDERS.v4, 8080)).is_err(),
         "a new one is redirected, and nginx does not run"
     );
+}
+
+/// The property test of a stranger's text goes by a reader of its own, which has to see what nft would do.
+#[test]
+fn the_reader_of_the_property_test_sees_the_rules_that_nft_writes() {
+    let site = Site::new(Families::Dual);
+    let pod = with_all_rules(&site);
+    let script = pod.try_init(&["--dry-run"]).stdout;
+    let mut taken = 0;
+    for text in [
+        "8080",
+        "8080 return; tcp dport 1",
+        "8080 # ",
+        "8080 return\n",
+        "!= 8080",
+        "8080; } chain evil {",
+        "8080 return\n}\nchain evil { type filter hook input priority 0;",
+        "8080 \\\n",
+        "$port",
+        "8080 }",
+        "8080 {",
+        "\"8080",
+    ] {
+        let script = script.replacen("tcp dport 8080", &format!("tcp dport {text}"), 1);
+        // Emptied, so that what remains is what was written.
+        pod.space().run("nft flush ruleset");
+        pod.space().run("mkdir -p /run/scripts");
+        std::fs::write(pod.space().path("/run/scripts/rules"), &script).unwrap();
+        let is_taken = pod.space().try_run("nft -f /run/scripts/rules").status.success();
+        let listed: Value = serde_json::from_str(&pod.space().run("nft -j list ruleset")).unwrap();
+        let written = listed["nftables"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|object| object["rule"].is_object())
+            .count();
+        match nft::parse(&script) {
+            Ok(statements) if is_taken => assert_eq!(nft::count_rules(&statements), written, "{script}"),
+            Ok(_) => assert_eq!(written, 0),
+            Err(error) => assert!(!is_taken, "{error}: {script}"),
+        }
+        taken += usize::from(is_taken);
+    }
+    assert!(taken >= 5, "nft took {taken} scripts");
 }

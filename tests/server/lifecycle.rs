@@ -243,5 +243,8 @@ fn metrics_tell_outcomes_apart_and_hold_nothing_a_caller_chose() {
     ] {
         assert!(page.contains(name), "{name} in\n{page}");
     }
-    assert!(!page.contains("secret") && !page.contains("705ab4f5"), "{page}");
+    assert!(
+        !page.contains("a-secret-project") && !page.contains("705ab4f5"),
+        "{page}"
+    );
 }

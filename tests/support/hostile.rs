@@ -2,24 +2,39 @@
 //! container, and what must hold whatever it is.
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
+use clap::{Args, FromArgMatches};
+use outrigger::cli::RedirectArgs;
 use outrigger::inject::Verdict;
 use outrigger::names;
+use outrigger::namespace::NamespaceInfo;
 use outrigger::settings::{SETTINGS, Scope};
-use proptest::prelude::*;
-use proptest::sample::select;
 use serde_json::{Value, json};
 
+use crate::nft::{self, Statement};
 use crate::nginx::{self, Directive, Word};
+use crate::twin;
+
+/// The ports of the pod's application.
+pub(crate) const OWN_PORTS: [u16; 3] = [8080, 9000, 5000];
+/// The ports of the services that it calls.
+pub(crate) const UPSTREAM_PORTS: [u16; 2] = [80, 5432];
 
 /// Where the text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spot {
     /// An annotation of the pod.
     Annotation(&'static str),
+    /// An annotation of its namespace.
+    NamespaceAnnotation(&'static str),
     /// The path of an HTTP probe.
     ProbePath,
+    /// The scheme of the same probe.
+    ProbeScheme,
+    /// The port of a TCP probe, by name.
+    ProbePort,
     /// The name of the first container and its port.
     Names,
     /// The pod's ServiceAccount.
@@ -31,79 +46,16 @@ pub(crate) enum Spot {
 /// Where the text stands, and by which template the pod is rendered.
 pub(crate) type Place = (Spot, &'static str, &'static str);
 
-/// Texts that would end a word, a directive, a block or a line, or name a variable.
-const ATTACKS: [&str; 22] = [
-    ";",
-    "}",
-    "{",
-    "#",
-    "\"",
-    "'",
-    "\\",
-    "$host",
-    "${host}",
-    "\n",
-    "\r\n",
-    "\0",
-    " ",
-    "\u{2028}",
-    "\u{85}",
-    "\"; } server { listen 80; location / { return 200; } } #",
-    "'; include /etc/passwd; '",
-    "}} {{json x}}",
-    "\\\"; load_module x;",
-    "127.0.0.1:1; deny all",
-    "\n      - evil: true\n",
-    "--proxy-uid=0",
-];
-
-/// Starts that pass a careless check.
-const STARTS: [&str; 14] = [
-    "",
-    "/ready",
-    "mtls",
-    "8080/http",
-    "8080, 9000",
-    "a/b",
-    "a/*, c/d",
-    "- orders.shop:8080",
-    "- {service: \"a:80\", timeout: \"5s",
-    "[{service: a:80, identity: \"b/c",
-    "registry.example.com/nginx:1",
-    "100m",
-    "warn",
-    "shop",
-];
-
-/// Any place, with a stranger's text for it: often one that begins like a valid value.
-pub(crate) fn case() -> impl Strategy<Value = (Place, String)> {
-    let templates = select(
-        &[
-            ("mtls", "strict"),
-            ("mtls", "permissive"),
-            ("proxy-sidecar", "permissive"),
-        ][..],
-    );
-    let place = (select(spots()), templates).prop_map(|(spot, (template, mtls))| (spot, template, mtls));
-    place.prop_flat_map(|place| (Just(place), text(harmless(place.0))))
-}
-
-fn text(valid: &'static str) -> impl Strategy<Value = String> {
-    let start = prop_oneof![Just(valid), select(&STARTS[..])];
-    let any = prop_oneof![
-        2 => select(&ATTACKS[..]).prop_map(str::to_owned),
-        1 => ".{0,12}",
-        1 => "\\PC{0,12}",
-        1 => Just(String::new()),
-    ];
-    (start, any.clone(), any).prop_map(|(start, middle, end)| format!("{start}{middle}{end}"))
-}
-
-fn spots() -> Vec<Spot> {
+/// Every place.
+pub(crate) fn spots() -> Vec<Spot> {
     let annotations = SETTINGS
         .iter()
         .filter(|row| row.scope != Scope::Operator)
         .map(|row| row.key);
+    let of_namespaces = SETTINGS
+        .iter()
+        .filter(|row| row.scope == Scope::PodAndNamespace)
+        .map(|row| Spot::NamespaceAnnotation(row.key));
     let others = [
         names::INJECT,
         names::DEFAULT_CONTAINER,
@@ -112,7 +64,9 @@ fn spots() -> Vec<Spot> {
         names::STATUS,
     ];
     let mut spots: Vec<Spot> = annotations.chain(others).map(Spot::Annotation).collect();
-    spots.extend([Spot::ProbePath, Spot::Names, Spot::ServiceAccount, Spot::Namespace]);
+    spots.extend(of_namespaces);
+    spots.extend([Spot::ProbePath, Spot::ProbeScheme, Spot::ProbePort]);
+    spots.extend([Spot::Names, Spot::ServiceAccount, Spot::Namespace]);
     spots
 }
 
@@ -124,21 +78,26 @@ pub(crate) fn check(place: Place, text: &str) {
     assert!(unknown.is_empty(), "{place:?} {text:?}: {unknown:?}");
     assert_eq!(bad_word(&conf), None, "{place:?} {text:?}");
     check_arguments(&result);
-    if is_neutral(place.0) {
-        let harmless = injected(place, harmless(place.0)).expect("a harmless value is injected");
-        assert_eq!(
-            nginx::shape(&conf),
-            nginx::shape(&configuration(&harmless)),
-            "{place:?} {text:?}"
-        );
-    }
+    let rules = rules(&result);
+    assert_eq!(strange_rule(&rules), None, "{place:?} {text:?}");
+    let twin = twin::of(place.0, text);
+    let plain = injected(place, &twin).unwrap_or_else(|| panic!("{place:?} {text:?}: its twin {twin:?} is refused"));
+    let plain_conf = nginx::shape(&configuration(&plain));
+    assert_eq!(nginx::shape(&conf), plain_conf, "{place:?} {text:?} and {twin:?}");
+    assert_eq!(
+        nft::shape(&rules),
+        nft::shape(&self::rules(&plain)),
+        "{place:?} {text:?} and {twin:?}"
+    );
 }
 
-/// Checks every place with a harmless value; how many of them were injected.
-pub(crate) fn check_harmless() -> usize {
+/// Checks every place with a harmless value; the places where even that is refused.
+pub(crate) fn check_harmless() -> Vec<Spot> {
     let places = spots().into_iter().map(|spot| (spot, "mtls", "strict"));
-    let injected = places.filter(|place| injected(*place, harmless(place.0)).is_some());
-    injected.inspect(|place| check(*place, harmless(place.0))).count()
+    let (injected, refused): (Vec<Place>, Vec<Place>) =
+        places.partition(|place| injected(*place, harmless(place.0)).is_some());
+    injected.iter().for_each(|place| check(*place, harmless(place.0)));
+    refused.into_iter().map(|(spot, ..)| spot).collect()
 }
 
 /// Shows that the check is one: text that is not encoded breaks each of its rules.
@@ -164,30 +123,33 @@ pub(crate) fn check_itself() {
         nginx::shape(&with("5s").expect("it parses")),
         nginx::shape(&with("5s x").expect("it parses"))
     );
+    let rule = |port: &str| nft::parse(&format!("chain inbound {{\n tcp dport {port} redirect to :15200\n }}"));
+    let plain = rule("80").expect("it parses");
+    assert_eq!(strange_rule(&plain), None);
+    assert_eq!(nft::shape(&plain), nft::shape(&rule("65535").expect("it parses")));
+    for evil in [
+        "80 return;",
+        "80 # ",
+        "80\n",
+        "{80, 81}",
+        "!= 80",
+        "$port",
+        "80; } chain evil {",
+    ] {
+        let evil = rule(evil).expect("it parses");
+        assert_ne!(nft::shape(&plain), nft::shape(&evil), "{evil:?}");
+        assert!(strange_rule(&evil).is_some(), "{evil:?}");
+    }
+    for broken in ["80 }", "80 {", "\"80"] {
+        assert!(rule(broken).is_err(), "{broken}");
+    }
+    assert!(strange_rule(&nft::parse("meta skuid 0 return").expect("it parses")).is_some());
 }
 
-/// Places whose value, if it is taken, has no say in which directives there are.
-fn is_neutral(spot: Spot) -> bool {
-    !matches!(
-        spot,
-        Spot::ProbePath
-            | Spot::Names
-            | Spot::Annotation(
-                names::TEMPLATE
-                    | names::MTLS
-                    | names::INBOUND_PORTS
-                    | names::EXCLUDE_INBOUND_PORTS
-                    | names::UPSTREAMS
-                    | names::PROBES
-                    | names::ALLOW_FROM
-                    | names::TRAFFIC
-                    | names::POSITION
-            )
-    )
-}
-
-fn harmless(spot: Spot) -> &'static str {
+/// A value that is injected.
+pub(crate) fn harmless(spot: Spot) -> &'static str {
     match spot {
+        Spot::NamespaceAnnotation(key) => harmless(Spot::Annotation(key)),
         Spot::ProbePath => "/alive",
         Spot::Annotation(names::INJECT) => "enabled",
         Spot::Annotation(names::TEMPLATE) => "mtls",
@@ -218,9 +180,11 @@ fn injected((spot, template, mtls): Place, text: &str) -> Option<Value> {
         }]},
     });
     let container = &mut pod["spec"]["containers"][0];
-    let mut namespace = "shop";
+    let (mut namespace, mut info) = ("shop", NamespaceInfo::enabled());
     match spot {
         Spot::ProbePath => container["readinessProbe"]["httpGet"]["path"] = text.into(),
+        Spot::ProbeScheme => container["readinessProbe"]["httpGet"]["scheme"] = text.into(),
+        Spot::ProbePort => container["livenessProbe"]["tcpSocket"]["port"] = text.into(),
         Spot::Names => {
             container["name"] = text.into();
             container["ports"][0]["name"] = text.into();
@@ -228,8 +192,13 @@ fn injected((spot, template, mtls): Place, text: &str) -> Option<Value> {
         Spot::ServiceAccount => pod["spec"]["serviceAccountName"] = text.into(),
         Spot::Namespace => namespace = text,
         Spot::Annotation(key) => pod["metadata"]["annotations"][key] = text.into(),
+        Spot::NamespaceAnnotation(key) => {
+            // The pod's own would win.
+            pod["metadata"]["annotations"].as_object_mut()?.remove(key);
+            info.annotations.insert(key.to_owned(), text.to_owned());
+        }
     }
-    let Verdict::Inject(patch) = crate::inject_in(namespace, &pod).verdict else {
+    let Verdict::Inject(patch) = crate::inject_as(namespace, &info, &pod).verdict else {
         return None;
     };
     let patch = serde_json::from_str(&patch).expect("a patch is JSON");
@@ -309,4 +278,60 @@ fn check_arguments(pod: &Value) {
         assert!(harmless, "{argument:?}");
         assert!(argument == "redirect" || argument.starts_with("--"), "{argument:?}");
     }
+}
+
+/// The rules that the redirecting container would write, where every name has an address of each family, and so has the
+/// node; none where nothing is redirected.
+fn rules(pod: &Value) -> Vec<Statement> {
+    let init = pod["spec"]["initContainers"].as_array().into_iter().flatten();
+    let mut redirect = init.filter(|container| container["name"] == names::REDIRECT_CONTAINER);
+    let Some(arguments) = redirect.next().and_then(|container| container["args"].as_array()) else {
+        return Vec::new();
+    };
+    let arguments = arguments.iter().filter_map(Value::as_str);
+    // As the kubelet puts them in.
+    let arguments = arguments.map(|argument| argument.replace("$(HOST_IPS)", "192.0.2.7,2001:db8::7"));
+    let command = RedirectArgs::augment_args(clap::Command::new("redirect"));
+    let matches = command
+        .try_get_matches_from(arguments)
+        .expect("the program takes its own arguments");
+    let arguments = RedirectArgs::from_arg_matches(&matches).expect("they are complete");
+    let both = vec![Ipv4Addr::new(192, 0, 2, 1).into(), Ipv6Addr::LOCALHOST.into()];
+    let script = arguments.rules(|_| both.clone(), both.clone()).script();
+    nft::parse(&script).unwrap_or_else(|e| panic!("{e}:\n{script}"))
+}
+
+/// All that a script may say, by its shape.
+const RULES: [&str; 13] = [
+    "table inet outrigger",
+    "delete table inet outrigger",
+    "chain inbound",
+    "chain outbound",
+    "type nat hook prerouting priority dstnat",
+    "type nat hook output priority -100",
+    "policy accept",
+    "tcp flags & (fin | syn | rst | ack) != syn return",
+    "ip saddr <IPv4> tcp dport <number> return",
+    "ip6 saddr <IPv6> tcp dport <number> return",
+    "tcp dport <number> redirect to :<number>",
+    "ip daddr <IPv4> tcp dport <number> redirect to :<number>",
+    "ip6 daddr <IPv6> tcp dport <number> redirect to :<number>",
+];
+
+/// A statement that is none of these, nor lets the very uid of the proxy alone.
+fn strange_rule(statements: &[Statement]) -> Option<String> {
+    let own = format!("meta skuid {} return", names::PROXY_UID);
+    statements.iter().find_map(|Statement { words, block }| {
+        let head = Statement {
+            words: words.clone(),
+            block: None,
+        };
+        let shape = nft::shape(std::slice::from_ref(&head));
+        let known = RULES.contains(&shape.trim_end()) || words.join(" ") == own;
+        if known {
+            block.as_deref().and_then(strange_rule)
+        } else {
+            Some(words.join(" "))
+        }
+    })
 }

@@ -147,9 +147,23 @@ fn collect(parent: &str, directives: &[Directive], found: &mut BTreeSet<String>)
 
 /// The tree without its arguments: what is left must not depend on a stranger's text.
 pub(crate) fn shape(directives: &[Directive]) -> String {
-    let of = |Directive { words, block }: &Directive| match block {
-        Some(inner) => format!("{}/{}{{{}}}", words[0].text, words.len(), shape(inner)),
-        None => format!("{}/{};", words[0].text, words.len()),
+    shape_in("", directives)
+}
+
+/// In a table, what a row begins with is data, but for the words that mean something there (ngx_http_map_module).
+fn shape_in(parent: &str, directives: &[Directive]) -> String {
+    const SPECIAL: [&str; 5] = ["default", "hostnames", "include", "volatile", "*"];
+    let of = |Directive { words, block }: &Directive| {
+        let first = words[0].text.as_str();
+        let name = if TABLES.contains(&parent) && !SPECIAL.contains(&first) {
+            "row"
+        } else {
+            first
+        };
+        match block {
+            Some(inner) => format!("{name}/{}{{{}}}", words.len(), shape_in(first, inner)),
+            None => format!("{name}/{};", words.len()),
+        }
     };
     directives.iter().map(of).collect()
 }

@@ -160,6 +160,8 @@ impl<'p> ProbedPorts<'p> {
 fn number(target: &ProbeTarget<'_>, container: &ContainerView<'_>) -> Option<u16> {
     match target.port.as_ref()? {
         PortRef::Number(number) => u16::try_from(*number).ok(),
+        // A port without a name is not to be had by name.
+        PortRef::Name(name) if name.is_empty() => None,
         PortRef::Name(name) => container
             .tcp_ports()
             .find(|(_, known)| *known == &**name)
