@@ -8,8 +8,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -44,7 +46,7 @@ func load(arguments []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	connections := flags.Int("connections", 1, "connections, each with one request at a time")
 	rate := flags.Float64("rate", 0, "requests a second in all; as many as the connections carry by default")
-	duration := flags.Duration("for", 10*time.Second, "how long")
+	duration := flags.Duration("for", 10*time.Second, "how long, unless SIGTERM ends it before")
 	fresh := flags.Bool("fresh", false, "a new connection for each request")
 	method := flags.String("method", http.MethodGet, "of HTTP")
 	rpc := flags.Bool("grpc", false, "call the health service at HOST:PORT")
@@ -66,7 +68,9 @@ func load(arguments []string) error {
 			return err
 		}
 	}
-	measured := drive(callers, *rate, *duration)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	measured := drive(ctx, callers, *rate, *duration)
 	return json.NewEncoder(os.Stdout).Encode(measured)
 }
 
@@ -113,7 +117,8 @@ type results struct {
 	took    []time.Duration
 }
 
-func drive(callers []caller, rate float64, duration time.Duration) report {
+// drive calls for that long, or until the context ends.
+func drive(ctx context.Context, callers []caller, rate float64, duration time.Duration) report {
 	gathered := &results{started: time.Now(), report: report{ServedBy: map[string]int{}}}
 	end := gathered.started.Add(duration)
 	var turns <-chan time.Time
@@ -125,7 +130,7 @@ func drive(callers []caller, rate float64, duration time.Duration) report {
 	var waiting sync.WaitGroup
 	for _, call := range callers {
 		waiting.Go(func() {
-			for time.Now().Before(end) {
+			for time.Now().Before(end) && ctx.Err() == nil {
 				if turns != nil {
 					<-turns
 				}

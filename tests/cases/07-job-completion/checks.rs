@@ -75,7 +75,10 @@ fn ordinary_proxy_waits_for_the_drain_within_the_grace_period() {
         assert!(drain > 0, "{grace:?}: the proxy stops with the application");
         let grace = grace.unwrap_or(30);
         assert!(drain < grace, "{grace}: it is stopped before it is killed");
-        assert!(shutdown < grace, "{grace}: what was open at the beginning ends before that");
+        assert!(
+            shutdown < grace,
+            "{grace}: what was open at the beginning ends before that"
+        );
     }
     for grace in [-1, 0, 1, i64::MAX, i64::MIN] {
         let call = of_a_job().annotated(names::POSITION, "first");

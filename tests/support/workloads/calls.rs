@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Namespace;
 use crate::cluster::Answer;
+use crate::cluster::processes::signal;
 
 /// What curl writes after the body of an answer.
 const WRITE_OUT: &str = "\n--- %{http_code} %{header_json}";
@@ -94,6 +95,14 @@ impl Namespace<'_> {
         Reply::of(&Answer::of(curl, ""))
     }
 
+    /// Whether the node gets a connection, on which it says nothing.
+    pub(super) fn connects(&self, address: &str, port: &Value) -> bool {
+        let mut connect = self.node.in_network("timeout");
+        let script = format!("exec 3<>/dev/tcp/{address}/{port}");
+        connect.args(["1", "bash", "-c", &script]);
+        Answer::of(connect, "").success
+    }
+
     /// Calls a Service of this namespace in the same way: its address, that port, and a path.
     pub(crate) fn call_service(
         &self,
@@ -131,5 +140,16 @@ impl Namespace<'_> {
         let command: Vec<&str> = command.iter().chain(arguments).copied().collect();
         let printed = self.kubectl(&command).expect_success();
         serde_json::from_str(&printed).unwrap_or_else(|e| panic!("{e}: {printed}"))
+    }
+
+    /// Ends the loads that run in a pod, each of which reports what it has counted.
+    pub(crate) fn end_loads(&self, pod: &str) {
+        let is_load = |id: &u32| {
+            let line = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            line.split('\0').nth(1) == Some("load")
+        };
+        let processes = self.node.container_processes(&self.name, pod, "load");
+        let loads = processes.into_iter().filter(is_load);
+        loads.for_each(|id| signal("TERM", id));
     }
 }

@@ -86,7 +86,10 @@ impl Echo {
 
     /// The ports of the Service in place of 8080: `[{"name": "http", "port": 8080, "targetPort": 15200}]`.
     pub(crate) fn ports(mut self, ports: Value) -> Self {
-        self.ports = ports.as_array().expect("a list").clone();
+        self.ports = match ports {
+            Value::Array(list) => list,
+            other => panic!("a list is needed: {other}"),
+        };
         self
     }
 
@@ -156,6 +159,8 @@ pub(crate) fn client(name: &str) -> Echo {
     });
     Echo::new(name)
         .plain()
+        .headless()
+        .ports(json!([]))
         .container(shell)
         .spec(json!({"containers": [load], "terminationGracePeriodSeconds": 0}))
 }
