@@ -51,17 +51,19 @@ impl fmt::Display for Conflict {
                 f,
                 "the annotation {name} is written by Outrigger alone, and what it records is not all there; remove it"
             ),
-            Self::Name { kind, name } if name == crate::names::PROXY_CONTAINER => write!(
-                f,
-                "the pod has its own {kind} {name}, a name that the proxy needs; rename it, or where this is a copy of an \
-                 injected pod keep its annotations (kubectl debug --keep-annotations)"
-            ),
             Self::Name { kind, name } => {
                 write!(
                     f,
                     "the pod has its own {kind} {}, a name that the proxy needs; rename it",
                     shown(name)
-                )
+                )?;
+                // What kubectl debug --copy-to makes of an injected pod.
+                let copied = ", or if this is a copy of an injected pod, keep its annotations (--keep-annotations)";
+                f.write_str(if name == crate::names::PROXY_CONTAINER {
+                    copied
+                } else {
+                    ""
+                })
             }
             Self::Port { port, container } => write!(
                 f,
