@@ -75,6 +75,7 @@ fn main() -> ExitCode {
         limits::hold_in_a_restricted_namespace,
         limits::hold_with_redirect,
         redirect::calls_pass_both_proxies,
+        redirect::carries_ipv6,
         redirect::leaves_excluded_ports_alone,
         denials::say_which_port_is_taken,
         denials::say_that_a_configuration_is_too_large,

@@ -50,6 +50,33 @@ pub(crate) fn calls_pass_both_proxies(mesh: &Mesh) {
     assert_eq!(seen["host"], "orders.shop:8080");
 }
 
+/// Services of IPv6 alone: in, by the pod's and the Service's address, and out, by name.
+pub(crate) fn carries_ipv6(mesh: &Mesh) {
+    let shop = mesh.namespace("six");
+    shop.deploy(&[&Echo::new("orders").families(&["IPv6"])]);
+    let web = Echo::new("web").families(&["IPv6"]).upstreams("- orders:8080");
+    shop.deploy(&[&web]);
+    let (web, orders) = (shop.pod("web"), shop.pod("orders"));
+    let of_pod = text(&shop.get(&["pod", &web])["status"]["podIPs"][1]["ip"]);
+    let of_service = text(&shop.get(&["service", "web"])["spec"]["clusterIP"]);
+
+    for address in [of_pod, of_service] {
+        assert!(address.contains(':'), "{address}");
+        let (id, path) = (format!("to-{address}"), format!("/by-{address}"));
+        let url = format!("http://[{address}]:8080/call?url=http://orders:8080{path}");
+        let reply = shop.call(&url, &["-H", &format!("X-Request-Id: {id}")]).unwrap();
+
+        assert_eq!((reply.status, reply.served_by()), (200, &*web));
+        assert_eq!(reply.json()["served_by"], *orders);
+        let inbound = only(shop.logged(&web, &json!({"request_id": id})));
+        assert!(text(&inbound["remote"]).contains(':'), "{inbound}");
+        let outbound = only(shop.logged(&web, &json!({"path": path, "port": names::OUTBOUND_BASE})));
+        assert!(text(&outbound["upstream"]).starts_with("[fd00:"), "{outbound}");
+        let at_orders = only(shop.logged(&orders, &json!({"request_id": outbound["request_id"]})));
+        assert_fields(&at_orders, &json!({"port": names::INBOUND_BASE, "path": path}));
+    }
+}
+
 pub(crate) fn leaves_excluded_ports_alone(mesh: &Mesh) {
     let shop = mesh.namespace("excluded");
     let two_ports = json!([{"name": "http", "port": 8080}, {"name": "other", "port": 8081, "targetPort": 8080}]);
