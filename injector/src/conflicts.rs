@@ -56,7 +56,14 @@ impl fmt::Display for Conflict {
                     f,
                     "the pod has its own {kind} {}, a name that the proxy needs; rename it",
                     shown(name)
-                )
+                )?;
+                // What kubectl debug --copy-to makes of an injected pod.
+                let copied = ", or if this is a copy of an injected pod, keep its annotations (--keep-annotations)";
+                f.write_str(if name == crate::names::PROXY_CONTAINER {
+                    copied
+                } else {
+                    ""
+                })
             }
             Self::Port { port, container } => write!(
                 f,

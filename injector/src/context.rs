@@ -75,9 +75,9 @@ pub struct ProxyContext {
     pub health_port: u16,
     /// The same port as `/proc/net/tcp` writes it.
     pub health_port_hex: String,
-    /// Seconds to wait before an ordinary container's nginx begins to stop, while the application drains.
+    /// Seconds to wait before nginx begins to stop, while the application of an ordinary container drains.
     pub pre_stop_seconds: String,
-    /// Seconds that nginx gives to requests in flight once it stops.
+    /// Seconds that nginx gives to open connections once it stops, or reads its configuration again.
     pub shutdown_seconds: i64,
 }
 

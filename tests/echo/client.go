@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -52,7 +54,7 @@ func load(arguments []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	connections := flags.Int("connections", 1, "connections, each with one request at a time")
 	rate := flags.Float64("rate", 0, "requests a second in all; as many as the connections carry by default")
-	duration := flags.Duration("for", 10*time.Second, "how long")
+	duration := flags.Duration("for", 10*time.Second, "how long, unless SIGTERM ends it before")
 	requests := flags.Int("requests", 0, "so many in all, however long it takes")
 	fresh := flags.Bool("fresh", false, "a new connection for each request, of HTTP or with -tcp")
 	method := flags.String("method", http.MethodGet, "of HTTP")
@@ -80,7 +82,9 @@ func load(arguments []string) error {
 			return err
 		}
 	}
-	measured := drive(callers, *rate, *duration, *requests)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	measured := drive(ctx, callers, *rate, *duration, *requests)
 	return json.NewEncoder(os.Stdout).Encode(measured)
 }
 
@@ -161,8 +165,8 @@ type results struct {
 	took    []time.Duration
 }
 
-// drive makes as many requests as there are, or where that is 0 goes on for the duration.
-func drive(callers []caller, rate float64, duration time.Duration, requests int) report {
+// drive makes as many requests as there are, or where that is 0 goes on for the duration; the end of the context ends both.
+func drive(ctx context.Context, callers []caller, rate float64, duration time.Duration, requests int) report {
 	gathered := &results{started: time.Now(), report: report{ServedBy: map[string]int{}}}
 	end := gathered.started.Add(duration)
 	var turns <-chan time.Time
@@ -181,7 +185,7 @@ func drive(callers []caller, rate float64, duration time.Duration, requests int)
 	var waiting sync.WaitGroup
 	for _, call := range callers {
 		waiting.Go(func() {
-			for goesOn() {
+			for ctx.Err() == nil && goesOn() {
 				if turns != nil {
 					<-turns
 				}

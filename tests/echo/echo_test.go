@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,11 +23,11 @@ func TestFlakyAnswersAfterSoManyFailures(t *testing.T) {
 func TestLoadCountsWhoAnswersAndWhatFails(t *testing.T) {
 	server := httptest.NewServer(newApplication("a").handler())
 	defer server.Close()
-	good := drive([]caller{callingHTTP(http.MethodGet, server.URL, false)}, 0, 100*time.Millisecond, 0)
+	good := drive(t.Context(), []caller{callingHTTP(http.MethodGet, server.URL, false)}, 0, 100*time.Millisecond, 0)
 	if good.Requests == 0 || good.Failed != 0 || good.ServedBy["a"] != good.Requests || good.P99 < good.P50 {
 		t.Errorf("%+v", good)
 	}
-	bad := drive([]caller{callingHTTP(http.MethodGet, server.URL+"/status?code=500", false)}, 100, 100*time.Millisecond, 0)
+	bad := drive(t.Context(), []caller{callingHTTP(http.MethodGet, server.URL+"/status?code=500", false)}, 100, 100*time.Millisecond, 0)
 	if bad.Requests == 0 || bad.Failed != bad.Requests || bad.Failures[0].Reason != "status 500" {
 		t.Errorf("%+v", bad)
 	}
@@ -42,7 +43,7 @@ func TestLoadSaysLinesAndStopsAfterSoMany(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		address := listener.Addr().String()
 		callers := []caller{sayingLines(address, fresh), sayingLines(address, fresh)}
-		seen := drive(callers, 0, 0, 25)
+		seen := drive(t.Context(), callers, 0, 0, 25)
 		if seen.Requests != 25 || seen.Failed != 0 || seen.ServedBy["a"] != 25 {
 			t.Errorf("fresh %v: %+v", fresh, seen)
 		}
@@ -61,7 +62,18 @@ func TestLoadReadsWhoAnsweredOverGRPC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seen := drive([]caller{call}, 0, 0, 3); seen.Failed != 0 || seen.ServedBy["a"] != 3 {
+	if seen := drive(t.Context(), []caller{call}, 0, 0, 3); seen.Failed != 0 || seen.ServedBy["a"] != 3 {
 		t.Errorf("%+v", seen)
+	}
+}
+
+func TestLoadEndsWithItsContext(t *testing.T) {
+	server := httptest.NewServer(newApplication("a").handler())
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	short := drive(ctx, []caller{callingHTTP(http.MethodGet, server.URL, false)}, 100, time.Hour, 0)
+	if short.Requests == 0 || short.Failed != 0 {
+		t.Errorf("%+v", short)
 	}
 }

@@ -6,7 +6,7 @@
 //	echo load -tcp [-connections 1] [-rate 0] [-for 10s | -requests N] [-fresh] HOST:PORT
 //
 // `serve` answers HTTP/1.1 and HTTP/2 without TLS on one port; see application.go for its paths. `load` prints one line
-// of JSON, see client.go.
+// of JSON when its time is over or SIGTERM ends it, see client.go.
 package main
 
 import (

@@ -184,7 +184,12 @@ pub(crate) fn children(id: u32) -> Vec<u32> {
 
 /// Kills a process, whoever started it; it may have ended already.
 pub(crate) fn kill(id: u32) {
-    let output = Command::new("kill").args(["-KILL", &id.to_string()]).output();
+    signal("KILL", id);
+}
+
+/// Sends a signal to a process, whoever started it; it may have ended already.
+pub(crate) fn signal(name: &str, id: u32) {
+    let output = Command::new("kill").args(["-s", name, &id.to_string()]).output();
     output.expect("kill is a program");
 }
 

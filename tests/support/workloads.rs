@@ -131,6 +131,18 @@ impl Namespace<'_> {
         apps.iter().for_each(|app| self.create(app));
         for app in apps {
             self.wait_until_served(&app.name);
+            self.wait_until_reached(&app.name);
+        }
+    }
+
+    /// Waits until a Service takes connections: its rules follow a moment after its pods. One without an address has none.
+    fn wait_until_reached(&self, service: &str) {
+        let spec = self.get(&["service", service])["spec"].take();
+        let (address, port) = (text(&spec["clusterIP"]), &spec["ports"][0]["port"]);
+        if address != "None" && port.is_number() {
+            self.eventually(&format!("{service} takes connections"), || {
+                self.connects(&address, port)
+            });
         }
     }
 
@@ -204,20 +216,22 @@ impl Namespace<'_> {
                 self.name,
                 self.described()
             );
-            std::thread::sleep(Duration::from_millis(200));
+            // Each look starts a program.
+            std::thread::sleep(Duration::from_millis(500));
         }
     }
 
-    /// All that is known of the pods, for the message of a failed assertion.
+    /// What is known of the pods, for the message of a failed assertion.
     pub(crate) fn described(&self) -> String {
-        let pods = self.kubectl(&["describe", "pods"]).output;
-        let logs = self.get(&["pods"])["items"].take();
-        let logs = logs.as_array().into_iter().flatten().map(|pod| {
+        let state = self.kubectl(&["get", "pods", "-o=wide"]).output;
+        let events = self.kubectl(&["get", "events", "--sort-by=.metadata.creationTimestamp"]);
+        let pods = self.get(&["pods"])["items"].take();
+        let logs = pods.as_array().into_iter().flatten().map(|pod| {
             let name = text(&pod["metadata"]["name"]);
-            let logs = self.kubectl(&["logs", &name, "--all-containers", "--prefix", "--tail=20"]);
+            let logs = self.kubectl(&["logs", &name, "--all-containers", "--prefix", "--tail=5"]);
             logs.output + &logs.errors
         });
-        format!("\n{pods}\n{}", logs.collect::<String>())
+        format!("\n{state}\n{}\n{}", events.output, logs.collect::<String>())
     }
 }
 

@@ -169,20 +169,22 @@ fn proxy(pod: &PodView<'_>, settings: &Settings) -> ProxyContext {
     }
 }
 
-/// How the grace period is shared out. The kubelet stops an ordinary container together with the
-/// application, so nginx waits first and then finishes what is in flight, all before SIGKILL; a
-/// native sidecar is stopped after the application anyway.
+/// How the grace period is used: how long nginx goes on before it stops, and what it gives to the connections that it
+/// then has. At the pod's end it is told at once to keep no connection, and only then waits. An ordinary container waits
+/// for the application, which the kubelet stops at the same time; a native sidecar is stopped after it anyway, and needs
+/// the moment in which nginx reads its configuration. Both begin with the grace period, and end with it at the latest.
 fn stopping(pod: &PodView<'_>, native: bool) -> (i64, i64) {
     const DEFAULT_GRACE: i64 = 30;
     const MOST_WAIT: i64 = 15;
+    const A_MOMENT: i64 = 1;
     let grace = pod
         .spec
         .as_ref()
         .and_then(|s| s.termination_grace_period_seconds)
         .unwrap_or(DEFAULT_GRACE);
     let grace = grace.clamp(1, 86_400);
-    let wait = if native { 0 } else { (grace / 2).min(MOST_WAIT) };
-    (wait, (grace - wait - 1).max(1))
+    let wait = if native { A_MOMENT } else { MOST_WAIT };
+    (wait.min(grace / 2), (grace - 1).max(1))
 }
 
 fn tls(settings: &Settings) -> TlsContext {

@@ -30,6 +30,9 @@ pub(crate) struct Ports {
     pub(crate) api_server: u16,
 }
 
+/// The addresses of all Services.
+pub(crate) const SERVICES: &str = "10.96.0.0/16";
+
 /// What the certificate of an API server names beside its address, the first of the Services among them.
 const NAMES: [&str; 7] = [
     "127.0.0.1",
@@ -127,7 +130,7 @@ impl Site {
         let mut flags = vec![
             format!("--etcd-servers=http://127.0.0.1:{}", self.ports.etcd),
             format!("--secure-port={}", self.ports.api_server),
-            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+            format!("--service-cluster-ip-range={SERVICES}"),
             format!("--tls-cert-file={}", serving.certificate.display()),
             format!("--tls-private-key-file={}", serving.key.display()),
             format!("--client-ca-file={}", self.authority.certificate.display()),

@@ -11,7 +11,7 @@ use std::process::Command;
 use super::claims::Claim;
 use super::life::Life;
 use super::{cgroups, remains};
-use crate::cluster::control_plane::Ports;
+use crate::cluster::control_plane::{Ports, SERVICES};
 use crate::cluster::processes::{Processes, children, wait};
 use crate::cluster::{Answer, Authority, Site};
 
@@ -100,6 +100,8 @@ impl Enclosure {
         std::fs::write(&policy, include_str!("../../cluster/node/audit.yaml")).expect("the folder is new");
         let flags = vec![
             format!("--advertise-address={address}"),
+            // Of both families, of which the later flag counts.
+            format!("--service-cluster-ip-range={SERVICES},{}", remains::v6::SERVICES),
             format!("--kubelet-client-certificate={}", kubelet_client.certificate.display()),
             format!("--kubelet-client-key={}", kubelet_client.key.display()),
             // The node's name is no name that the API server could resolve.
@@ -144,13 +146,18 @@ impl Enclosure {
              ip address add {inside}/24 dev eth0
              ip link set eth0 up
              ip route add default via {outside}
+             ip address add {inside6}/64 dev eth0 nodad
+             ip route add default via {outside6}
              echo 1 >/proc/sys/net/ipv4/ip_forward
+             echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
              mount --make-rshared /
              for place in run var/lib var/log; do
                mkdir -p {folder}/$place
                mount --bind {folder}/$place /$place
              done",
             folder = self.folder().display(),
+            inside6 = remains::v6::address(self.number()),
+            outside6 = remains::v6::outside(self.number()),
         );
         let shell = self.inside(OsStr::new("bash"));
         run(shell, &script, "a node needs a network and mounts of its own")

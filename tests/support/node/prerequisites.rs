@@ -25,6 +25,9 @@ pub(crate) fn check() -> Result<(), String> {
             "a node needs programs that are not installed: {missing}; run tests/install-packages"
         ));
     }
+    if !Path::new("/proc/net/if_inet6").exists() {
+        return Err("a node has addresses of both families: switch IPv6 on in the kernel (ipv6.disable=0)".to_owned());
+    }
     if cgroups::hierarchies().is_empty() {
         return Err(
             "a node limits its pods by cgroups, and none is mounted: mount them, or give this container its own"

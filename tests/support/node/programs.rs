@@ -1,5 +1,7 @@
 //! The programs of the node beside the control plane: their flags and configuration files.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::NAME;
@@ -12,6 +14,9 @@ use crate::cluster::{Cluster, tool};
 pub(crate) fn start_containerd(daemons: &mut Processes, enclosure: &Enclosure) {
     let network = filled(include_str!("../../cluster/node/pods.conflist"), enclosure);
     write(&enclosure.folder().join("cni"), "pods.conflist", &network);
+    let plugin = include_str!("../../cluster/node/keep-addresses");
+    let plugin = write(&enclosure.folder().join("cni-plugins"), "keep-addresses", plugin);
+    std::fs::set_permissions(plugin, Permissions::from_mode(0o755)).expect("the file is ours");
     let configuration = filled(include_str!("../../cluster/node/containerd.toml"), enclosure);
     let path = write(&enclosure.folder(), "containerd.toml", &configuration);
     let flags = [format!("--config={}", path.display())];
@@ -45,7 +50,11 @@ fn kubelet_flags(cluster: &Cluster, enclosure: &Enclosure) -> Vec<String> {
         format!("--config={}", path.display()),
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--hostname-override={NAME}"),
-        format!("--node-ip={}", remains::address(enclosure.number())),
+        format!(
+            "--node-ip={},{}",
+            remains::address(enclosure.number()),
+            remains::v6::address(enclosure.number())
+        ),
     ]
 }
 
@@ -55,7 +64,11 @@ fn proxy_flags(cluster: &Cluster, enclosure: &Enclosure) -> Vec<String> {
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--hostname-override={NAME}"),
         "--proxy-mode=nftables".to_owned(),
-        format!("--cluster-cidr={}", remains::pods(enclosure.number())),
+        format!(
+            "--cluster-cidr={},{}",
+            remains::pods(enclosure.number()),
+            remains::v6::pods(enclosure.number())
+        ),
         // Limits of the whole machine, which cannot be set from inside.
         "--conntrack-max-per-core=0".to_owned(),
         "--conntrack-tcp-timeout-established=0".to_owned(),
@@ -67,6 +80,7 @@ fn filled(text: &str, enclosure: &Enclosure) -> String {
     text.replace("@folder@", &enclosure.folder().display().to_string())
         .replace("@cgroup@", &format!("/{}", enclosure.name()))
         .replace("@pods@", &remains::pods(enclosure.number()))
+        .replace("@pods6@", &remains::v6::pods(enclosure.number()))
         .replace("@shim@", &tool("CONTAINERD_SHIM").display().to_string())
 }
 

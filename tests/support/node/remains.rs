@@ -42,6 +42,27 @@ pub(crate) fn pods(number: u8) -> String {
     format!("10.244.{number}.0/24")
 }
 
+/// The same in IPv6.
+pub(crate) mod v6 {
+    /// The addresses of all Services.
+    pub(crate) const SERVICES: &str = "fd00:10:96::/112";
+
+    /// The address of the machine on the line to the node.
+    pub(crate) fn outside(number: u8) -> String {
+        format!("fd00:172:30:{number}::1")
+    }
+
+    /// The address of the node.
+    pub(crate) fn address(number: u8) -> String {
+        format!("fd00:172:30:{number}::2")
+    }
+
+    /// The network of the node's pods.
+    pub(crate) fn pods(number: u8) -> String {
+        format!("fd00:10:244:{number}::/64")
+    }
+}
+
 /// Ends what runs of a node and removes what is left of it; nothing there is fine.
 pub(crate) fn remove(number: u8) -> Result<(), String> {
     end_processes(&name(number))?;

@@ -1,7 +1,5 @@
 //! Calls: from the node, as from outside of the mesh, and from pods.
 
-use std::time::Duration;
-
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -9,6 +7,7 @@ use serde_json::Value;
 
 use super::Namespace;
 use crate::cluster::Answer;
+use crate::cluster::processes::signal;
 
 /// What curl writes after the body of an answer.
 const WRITE_OUT: &str = "\n--- %{http_code} %{header_json}";
@@ -21,9 +20,6 @@ pub(crate) struct Reply {
     headers: Value,
     pub(crate) body: String,
 }
-
-/// How many half seconds the rules of a Service may take on a busy machine.
-const RULES_LATE: usize = 40;
 
 impl Reply {
     /// The answer that curl printed, or why there is none.
@@ -99,8 +95,15 @@ impl Namespace<'_> {
         Reply::of(&Answer::of(curl, ""))
     }
 
-    /// Calls a Service of this namespace in the same way: its address, that port, and a path. A Service refuses
-    /// connections until kube-proxy has written its rules, a moment after its pods are ready: that is waited for.
+    /// Whether the node gets a connection, on which it says nothing.
+    pub(super) fn connects(&self, address: &str, port: &Value) -> bool {
+        let mut connect = self.node.in_network("timeout");
+        let script = format!("exec 3<>/dev/tcp/{address}/{port}");
+        connect.args(["1", "bash", "-c", &script]);
+        Answer::of(connect, "").success
+    }
+
+    /// Calls a Service of this namespace in the same way: its address, that port, and a path.
     pub(crate) fn call_service(
         &self,
         service: &str,
@@ -109,16 +112,7 @@ impl Namespace<'_> {
         arguments: &[&str],
     ) -> Result<Reply, String> {
         let address = super::text(&self.get(&["service", service])["spec"]["clusterIP"]);
-        let url = format!("http://{address}:{port}{path}");
-        let mut reply = self.call(&url, arguments);
-        for _ in 0..RULES_LATE {
-            if !matches!(&reply, Err(said) if said.contains("Couldn't connect")) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(500));
-            reply = self.call(&url, arguments);
-        }
-        reply
+        self.call(&format!("http://{address}:{port}{path}"), arguments)
     }
 
     /// Calls a URL from the container `app` of a pod that has curl, such as a client's.
@@ -146,5 +140,16 @@ impl Namespace<'_> {
         let command: Vec<&str> = command.iter().chain(arguments).copied().collect();
         let printed = self.kubectl(&command).expect_success();
         serde_json::from_str(&printed).unwrap_or_else(|e| panic!("{e}: {printed}"))
+    }
+
+    /// Ends the loads that run in a pod, each of which reports what it has counted.
+    pub(crate) fn end_loads(&self, pod: &str) {
+        let is_load = |id: &u32| {
+            let line = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            line.split('\0').nth(1) == Some("load")
+        };
+        let processes = self.node.container_processes(&self.name, pod, "load");
+        let loads = processes.into_iter().filter(is_load);
+        loads.for_each(|id| signal("TERM", id));
     }
 }

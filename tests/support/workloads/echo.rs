@@ -99,6 +99,18 @@ impl Echo {
         self
     }
 
+    /// A Service with addresses of these families alone: `["IPv6"]`, or both.
+    pub(crate) fn families(mut self, families: &[&str]) -> Self {
+        let policy = if families.len() > 1 {
+            "RequireDualStack"
+        } else {
+            "SingleStack"
+        };
+        self.service.insert("ipFamilyPolicy".to_owned(), policy.into());
+        self.service.insert("ipFamilies".to_owned(), families.into());
+        self
+    }
+
     /// All objects, as a list.
     pub(crate) fn manifest(&self) -> Value {
         json!({"apiVersion": "v1", "kind": "List", "items": [self.deployment(), self.service()]})
