@@ -13,6 +13,7 @@ pub mod conflicts;
 pub mod context;
 pub mod decision;
 pub mod error;
+pub mod identity;
 pub mod inject;
 pub mod manifest;
 mod map_only;

@@ -9,7 +9,7 @@ use super::state::{Key, Pair, State};
 use super::{Moment, Unsound};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, date_time_ymd,
+    PKCS_ECDSA_P256_SHA256, SignatureAlgorithm, date_time_ymd,
 };
 
 /// Why nothing could be made.
@@ -48,7 +48,7 @@ pub fn apply(
         Change::Found | Change::Restore | Change::Dismiss => {}
         Change::Issue(_) => state.leaf = Ok(leaf(&state.signer, now, settings)?),
         Change::Begin(_) => {
-            state.next = Some(authority(now, settings.lifetimes.authority)?);
+            state.next = Some(webhook_authority(now, settings)?);
             state.since = None;
         }
         Change::Mark => state.since = Some(now),
@@ -71,7 +71,7 @@ fn restored(memory: &State) -> State {
 }
 
 fn found(now: Moment, settings: &Settings) -> Result<State, MakeError> {
-    let signer = authority(now, settings.lifetimes.authority)?;
+    let signer = webhook_authority(now, settings)?;
     Ok(State {
         leaf: Ok(leaf(&signer, now, settings)?),
         signer,
@@ -94,10 +94,18 @@ fn switch(state: &mut State, now: Moment, settings: &Settings) -> Result<Option<
     Ok(Some(()))
 }
 
-/// A new authority. Its name holds the identifier of its key: a caller that trusts several finds the
-/// right one by name, and people tell them apart.
-fn authority(now: Moment, lifetime: Duration) -> Result<Pair, MakeError> {
-    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+/// A new authority, which signs leaves alone. Its name holds the identifier of its key: a caller that trusts
+/// several finds the right one by name, and people tell them apart.
+///
+/// # Errors
+/// When there is no randomness.
+pub(crate) fn authority(
+    name: &str,
+    algorithm: &'static SignatureAlgorithm,
+    now: Moment,
+    lifetime: Duration,
+) -> Result<Pair, MakeError> {
+    let key = KeyPair::generate_for(algorithm)?;
     let mut params = CertificateParams::default();
     let identifier: String = params.key_identifier(&key)[..8]
         .iter()
@@ -106,12 +114,17 @@ fn authority(now: Moment, lifetime: Duration) -> Result<Pair, MakeError> {
     params.distinguished_name.push(DnType::OrganizationName, "Outrigger");
     params
         .distinguished_name
-        .push(DnType::CommonName, format!("Outrigger webhook CA {identifier}"));
+        .push(DnType::CommonName, format!("{name} {identifier}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     valid(&mut params, now.minus(BACKDATED), now.plus(lifetime));
     let der = params.self_signed(&key)?.der().to_vec();
     pair(der, &key)
+}
+
+fn webhook_authority(now: Moment, settings: &Settings) -> Result<Pair, MakeError> {
+    let lifetime = settings.lifetimes.authority;
+    authority("Outrigger webhook CA", &PKCS_ECDSA_P256_SHA256, now, lifetime)
 }
 
 /// A new serving certificate that does not outlive its authority.
@@ -143,7 +156,7 @@ fn named(names: &BTreeSet<String>) -> Result<CertificateParams, MakeError> {
 }
 
 /// Certificates count in whole seconds.
-fn valid(params: &mut CertificateParams, from: Moment, to: Moment) {
+pub(crate) fn valid(params: &mut CertificateParams, from: Moment, to: Moment) {
     let epoch = date_time_ymd(1970, 1, 1);
     let date = |moment: Moment| epoch + Moment::from_second(0).until(moment);
     params.not_before = date(from);

@@ -105,7 +105,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    pub(super) fn new(key: &KeyPair) -> Self {
+    pub(crate) fn new(key: &KeyPair) -> Self {
         Self(key.serialize_pem())
     }
 
@@ -116,7 +116,7 @@ impl Key {
     }
 
     /// For signing.
-    pub(super) fn pair(&self) -> Result<KeyPair, rcgen::Error> {
+    pub(crate) fn pair(&self) -> Result<KeyPair, rcgen::Error> {
         KeyPair::from_pem(&self.0)
     }
 

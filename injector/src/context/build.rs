@@ -1,6 +1,7 @@
 //! Settings and pod → context.
 
 use super::{Listen, PodContext, ProxyContext, RenderContext, TlsContext, inbound, outbound, redirect};
+use crate::identity::name::{self, Identity};
 use crate::names;
 use crate::pod::PodView;
 use crate::settings::Settings;
@@ -198,7 +199,7 @@ fn tls(settings: &Settings) -> TlsContext {
     let allowed = settings.allow_from.iter().flat_map(|list| &list.0);
     TlsContext {
         strict: settings.mtls == Some(Mtls::Strict),
-        server_names: ["ns", "sa"].map(|kind| format!("*.{kind}.{trust_domain}")).into(),
+        server_names: name::server_names(&trust_domain).into(),
         restricted: settings.allow_from.is_some(),
         allow_from: allowed.flat_map(|identity| subjects(identity, &trust_domain)).collect(),
         trust_domain,
@@ -214,19 +215,22 @@ fn tls(settings: &Settings) -> TlsContext {
 /// certificate's. The mesh's own certificates begin with CN; Go's library, and so cert-manager, writes it last.
 fn subjects(identity: &IdentityPattern, trust_domain: &str) -> [String; 2] {
     let namespace = identity.namespace.as_str();
+    let orders = |trust_domain: &str, service_account: &str| {
+        let identity = Identity {
+            trust_domain,
+            namespace,
+            service_account,
+        };
+        let mut parts = identity
+            .subject()
+            .map(|(attribute, value)| format!("{}={value}", attribute.short()));
+        let forward = parts.join(",");
+        parts.reverse();
+        [parts.join(","), forward]
+    };
     match &identity.service_account {
-        Some(account) => [
-            format!("O={trust_domain},OU={namespace},CN={account}"),
-            format!("CN={account},OU={namespace},O={trust_domain}"),
-        ],
-        None => {
-            let domain = trust_domain.replace('.', r"\.");
-            let any = "[a-z0-9.-]+";
-            [
-                format!(r"~^O={domain},OU={namespace},CN={any}\z"),
-                format!(r"~^CN={any},OU={namespace},O={domain}\z"),
-            ]
-        }
+        Some(account) => orders(trust_domain, account.as_str()),
+        None => orders(&trust_domain.replace('.', r"\."), "[a-z0-9.-]+").map(|subject| format!(r"~^{subject}\z")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::build::{redirects, text};
 use super::{TargetContext, TlsContext, UpstreamContext};
+use crate::identity::name;
 use crate::names;
 use crate::settings::Settings;
 use crate::settings::upstreams::{Identity, ServicePort, Upstream, UpstreamProtocol, Upstreams};
@@ -135,13 +136,15 @@ impl Maker<'_> {
 
     /// The DNS name that the answering certificate must hold: one identity, or any of the namespace.
     fn server_name(&self, namespace: &str, identity: Option<&Identity>) -> String {
-        let domain = self.tls.map_or(self.domain, |tls| &tls.trust_domain);
+        let trust_domain = self.tls.map_or(self.domain, |tls| &tls.trust_domain);
         match identity {
-            Some(Identity {
-                namespace,
-                service_account,
-            }) => format!("{service_account}.{namespace}.sa.{domain}"),
-            None => format!("{namespace}.ns.{domain}"),
+            Some(identity) => name::Identity {
+                trust_domain,
+                namespace: identity.namespace.as_str(),
+                service_account: identity.service_account.as_str(),
+            }
+            .account_name(),
+            None => name::namespace_name(trust_domain, namespace),
         }
     }
 }

@@ -1,0 +1,10 @@
+//! Identities of the mesh: who a proxy is, and how a certificate says so.
+//!
+//! [`name`] has the forms of an identity. The rest is the signer: it answers the requests that kubelets
+//! make for pods ([KEP-4317](https://kep.k8s.io/4317), PodCertificateRequest), with no control plane
+//! but the API server.
+
+pub mod name;
+
+#[cfg(feature = "server")]
+pub mod issuer;
