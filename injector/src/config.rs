@@ -7,6 +7,7 @@
 mod certificate;
 mod error;
 mod parse;
+mod signer;
 mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +19,10 @@ use serde::Deserialize;
 
 use crate::names::ENV_PREFIX;
 
-pub use self::certificate::{CertificateFiles, CertificateSource, Lifetimes, Managed};
+pub use self::certificate::{CertificateFiles, CertificateSource, Election, Lifetimes, Managed};
 pub use self::error::{ConfigError, ConfigErrors};
 use self::parse::Kind;
+pub use self::signer::{KeyType, Signer, SignerLifetimes};
 
 /// Turns colours off when set to anything (<https://no-color.org>).
 const NO_COLOR: &str = "NO_COLOR";
@@ -71,6 +73,19 @@ variables! {
         "Lifetime of the authority, which is replaced at two thirds of it.";
     CA_OVERLAP = "OUTRIGGER_CA_OVERLAP", Some("5m"),
         "How long a new authority is trusted before a certificate of it is served, and the old one afterwards.";
+    SIGNER_SECRET = "OUTRIGGER_SIGNER_SECRET", None,
+        "Secret in the release namespace in which the server keeps the authority of the mesh; with it, it signs the identities of \
+         proxies.";
+    SIGNER_LEAF_LIFETIME = "OUTRIGGER_SIGNER_LEAF_LIFETIME", Some("24h"),
+        "Lifetime of a proxy's certificate, from 1h to 2184h, if its pod does not ask for less; replaced at about half of it.";
+    SIGNER_CA_LIFETIME = "OUTRIGGER_SIGNER_CA_LIFETIME", Some("8760h"),
+        "Lifetime of the mesh's authority, which is replaced at two thirds of it.";
+    SIGNER_OVERLAP = "OUTRIGGER_SIGNER_OVERLAP", Some("10m"),
+        "How long a new authority is published before it signs; kubelets and proxies need about two minutes to learn of it.";
+    SIGNER_KEY_TYPE = "OUTRIGGER_SIGNER_KEY_TYPE", Some("ecdsa-p256"),
+        "`ecdsa-p256`, `ecdsa-p384` or `ed25519`: the kind of key of the next authority.";
+    CLUSTER_ROLE = "OUTRIGGER_CLUSTER_ROLE", None,
+        "ClusterRole that owns the published trust bundle, so that uninstalling removes it.";
     RELOAD_INTERVAL = "OUTRIGGER_RELOAD_INTERVAL", Some("10s"),
         "How often the certificate, its key and the requirements file are read again.";
     LOG = "OUTRIGGER_LOG", Some("info,actix_server=warn"),
@@ -121,6 +136,8 @@ pub struct ServerConfig {
     pub admin_listen: SocketAddr,
     /// Where the serving certificate comes from; `serve` refuses to start without.
     pub certificate: Option<CertificateSource>,
+    /// The signer of identities; `None`: somebody else signs, or nobody.
+    pub signer: Option<Signer>,
     /// How often the certificate is read again.
     pub reload_interval: Duration,
     /// What is logged, and how.
@@ -235,6 +252,12 @@ struct Raw {
     cert_lifetime: Option<String>,
     ca_lifetime: Option<String>,
     ca_overlap: Option<String>,
+    signer_secret: Option<String>,
+    signer_leaf_lifetime: Option<String>,
+    signer_ca_lifetime: Option<String>,
+    signer_overlap: Option<String>,
+    signer_key_type: Option<String>,
+    cluster_role: Option<String>,
     reload_interval: Option<String>,
     log: Option<String>,
     log_format: Option<String>,
@@ -267,17 +290,29 @@ impl Reader {
         let listen = self.required(LISTEN, raw.listen, parse::ADDRESS);
         let admin_listen = self.required(ADMIN_LISTEN, raw.admin_listen, parse::ADDRESS);
         let files = self.certificate_files(raw.cert_file, raw.key_file);
-        let managed = self.managed(certificate::Raw {
-            secret: raw.cert_secret,
-            names: raw.cert_names,
-            webhook_configuration: raw.webhook_configuration,
-            lease: raw.lease,
-            pod_name: raw.pod_name,
-            certificate_lifetime: raw.cert_lifetime,
-            authority_lifetime: raw.ca_lifetime,
-            overlap: raw.ca_overlap,
-            namespace: release_namespace.clone(),
-        });
+        let election = self.election(release_namespace.clone(), raw.lease, raw.pod_name);
+        let managed = self.managed(
+            certificate::Raw {
+                secret: raw.cert_secret,
+                names: raw.cert_names,
+                webhook_configuration: raw.webhook_configuration,
+                certificate_lifetime: raw.cert_lifetime,
+                authority_lifetime: raw.ca_lifetime,
+                overlap: raw.ca_overlap,
+            },
+            election.as_ref(),
+        );
+        let signer = self.signer(
+            signer::Raw {
+                secret: raw.signer_secret,
+                leaf_lifetime: raw.signer_leaf_lifetime,
+                authority_lifetime: raw.signer_ca_lifetime,
+                overlap: raw.signer_overlap,
+                key_type: raw.signer_key_type,
+                cluster_role: raw.cluster_role,
+            },
+            election.as_ref(),
+        );
         let certificate = self.certificate(files, managed);
         let reload = self.required(RELOAD_INTERVAL, raw.reload_interval, parse::INTERVAL);
         let filter = self.required(LOG, raw.log, parse::TEXT);
@@ -293,6 +328,7 @@ impl Reader {
             listen: listen?,
             admin_listen: admin_listen?,
             certificate: certificate?,
+            signer: signer?,
             reload_interval: reload?,
             log: LogConfig {
                 filter: filter?,

@@ -8,3 +8,7 @@ pub mod name;
 
 #[cfg(feature = "server")]
 pub mod issuer;
+#[cfg(feature = "server")]
+pub mod plan;
+#[cfg(feature = "server")]
+pub mod state;

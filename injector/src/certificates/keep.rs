@@ -39,14 +39,15 @@ pub async fn keep(
     stopping: watch::Receiver<bool>,
 ) {
     let holder = managed
+        .election
         .holder
         .clone()
         .unwrap_or_else(|| format!("outrigger-{}", random_word()));
-    let leases = Api::namespaced(client.clone(), &managed.namespace);
+    let leases = Api::namespaced(client.clone(), &managed.election.namespace);
     let (own, owner) = watch::channel(None);
     let elector = Elector::new(
         leases,
-        managed.lease.clone(),
+        managed.election.lease.clone(),
         holder,
         owner,
         metrics.certificates.clone(),
@@ -94,7 +95,7 @@ impl Keeper {
             Publication::new(kind, client.clone(), name, counts.clone())
         };
         Self {
-            secrets: Api::namespaced(client.clone(), &managed.namespace),
+            secrets: Api::namespaced(client.clone(), &managed.election.namespace),
             settings: Settings {
                 names: managed.names.clone(),
                 lifetimes: managed.lifetimes,

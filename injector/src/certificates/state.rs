@@ -195,14 +195,15 @@ impl State {
 }
 
 /// The entries of a Secret.
-struct Entries<'a, T>(&'a BTreeMap<String, T>);
+pub(crate) struct Entries<'a, T>(pub(crate) &'a BTreeMap<String, T>);
 
 impl<T: AsRef<[u8]>> Entries<'_, T> {
-    fn get(&self, key: &str) -> Option<&[u8]> {
+    pub(crate) fn get(&self, key: &str) -> Option<&[u8]> {
         self.0.get(key).map(AsRef::as_ref).filter(|bytes| !bytes.is_empty())
     }
 
-    fn authorities(&self) -> Result<Vec<Certificate>, Unsound> {
+    /// All that are trusted, each once.
+    pub(crate) fn authorities(&self) -> Result<Vec<Certificate>, Unsound> {
         let text = self.get(CA_CERTIFICATES).ok_or(Unsound::Missing(CA_CERTIFICATES))?;
         let mut found: Vec<Certificate> = Vec::new();
         for certificate in Certificate::parse_all(text).map_err(Unsound::Authorities)? {
@@ -216,15 +217,17 @@ impl<T: AsRef<[u8]>> Entries<'_, T> {
         Ok(found)
     }
 
-    fn signer(&self, authorities: &mut Vec<Certificate>) -> Result<Pair, Unsound> {
+    /// The one that signs, taken out of those that are trusted.
+    pub(crate) fn signer(&self, authorities: &mut Vec<Certificate>) -> Result<Pair, Unsound> {
         let key = self.get(CA_KEY).ok_or(Unsound::Missing(CA_KEY))?;
         let (key, pair) = Key::parse(key).map_err(Unsound::Key)?;
         let certificate = take(authorities, &pair).ok_or(Unsound::Stranger)?;
         Ok(Pair { certificate, key })
     }
 
-    /// A next authority that cannot be used is none: the rotation then begins anew.
-    fn next(&self, authorities: &mut Vec<Certificate>) -> Option<Pair> {
+    /// The next one, taken out of those that are trusted. One that cannot be used is none: the rotation then begins
+    /// anew.
+    pub(crate) fn next(&self, authorities: &mut Vec<Certificate>) -> Option<Pair> {
         let (key, pair) = Key::parse(self.get(NEXT_CA_KEY)?).ok()?;
         let certificate = take(authorities, &pair)?;
         Some(Pair { certificate, key })
@@ -244,7 +247,12 @@ impl<T: AsRef<[u8]>> Entries<'_, T> {
 
     /// A time that cannot be read is none: the step then counts from now on.
     fn since(&self) -> Option<Moment> {
-        std::str::from_utf8(self.get(ROTATION_SINCE)?).ok()?.parse().ok()
+        self.parsed(ROTATION_SINCE)
+    }
+
+    /// An entry that cannot be read is none.
+    pub(crate) fn parsed<V: std::str::FromStr>(&self, key: &str) -> Option<V> {
+        std::str::from_utf8(self.get(key)?).ok()?.parse().ok()
     }
 }
 

@@ -35,20 +35,27 @@ pub struct CertificateFiles {
 /// An authority and a serving certificate that the server makes, renews and publishes itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Managed {
-    /// The namespace of the Secret and the Lease: the one Outrigger runs in.
-    pub namespace: String,
+    /// Who writes.
+    pub election: Election,
     /// The Secret that holds everything.
     pub secret: String,
     /// DNS names, in lower case, and IP addresses, in their short form, in the serving certificate.
     pub names: BTreeSet<String>,
     /// The name of both webhook configurations.
     pub webhook_configuration: String,
-    /// The Lease by which the leader is elected.
-    pub lease: String,
-    /// This replica's name in the Lease; `None` for a random one.
-    pub holder: Option<String>,
     /// How long everything is valid.
     pub lifetimes: Lifetimes,
+}
+
+/// By what one of the replicas is elected to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// The namespace Outrigger runs in: that of the Lease and of all Secrets.
+    pub namespace: String,
+    /// The Lease.
+    pub lease: String,
+    /// This replica's name in it; `None` for a random one.
+    pub holder: Option<String>,
 }
 
 /// How long certificates are valid, in whole seconds.
@@ -62,17 +69,14 @@ pub struct Lifetimes {
     pub overlap: Duration,
 }
 
-/// The variables of [`Managed`], not parsed yet; the namespace is `None` when it was wrong.
+/// The variables of [`Managed`], not parsed yet.
 pub(super) struct Raw {
     pub(super) secret: Option<String>,
     pub(super) names: Option<String>,
     pub(super) webhook_configuration: Option<String>,
-    pub(super) lease: Option<String>,
-    pub(super) pod_name: Option<String>,
     pub(super) certificate_lifetime: Option<String>,
     pub(super) authority_lifetime: Option<String>,
     pub(super) overlap: Option<String>,
-    pub(super) namespace: Option<String>,
 }
 
 impl Reader {
@@ -111,22 +115,34 @@ impl Reader {
         None
     }
 
+    /// The namespace is `None` when it was wrong.
+    pub(super) fn election(
+        &mut self,
+        namespace: Option<String>,
+        lease: Option<String>,
+        pod_name: Option<String>,
+    ) -> Option<Election> {
+        let lease = self.required(LEASE, lease, parse::OBJECT_NAME);
+        let holder = self.optional(POD_NAME, pod_name, parse::OBJECT_NAME);
+        Some(Election {
+            namespace: namespace?,
+            lease: lease?,
+            holder: holder?,
+        })
+    }
+
     /// Checks all of it also where no Secret is named: a bad value is never ignored.
-    pub(super) fn managed(&mut self, raw: Raw) -> Option<Option<Managed>> {
+    pub(super) fn managed(&mut self, raw: Raw, election: Option<&Election>) -> Option<Option<Managed>> {
         let secret = self.optional(CERT_SECRET, raw.secret, parse::OBJECT_NAME);
         let names = self.optional(CERT_NAMES, raw.names, parse::CERTIFICATE_NAMES);
         let webhook_configuration = self.required(WEBHOOK_CONFIGURATION, raw.webhook_configuration, parse::OBJECT_NAME);
-        let lease = self.required(LEASE, raw.lease, parse::OBJECT_NAME);
-        let holder = self.optional(POD_NAME, raw.pod_name, parse::OBJECT_NAME);
         let lifetimes = self.lifetimes(raw.certificate_lifetime, raw.authority_lifetime, raw.overlap);
-        let namespace = raw.namespace?;
+        let election = election?;
         let managed = Managed {
-            names: names?.unwrap_or_else(|| service_names(&namespace)),
-            namespace,
+            names: names?.unwrap_or_else(|| service_names(&election.namespace)),
+            election: election.clone(),
             secret: String::new(),
             webhook_configuration: webhook_configuration?,
-            lease: lease?,
-            holder: holder?,
             lifetimes: lifetimes?,
         };
         Some(secret?.map(|secret| Managed { secret, ..managed }))
@@ -192,14 +208,16 @@ mod tests {
             ("OUTRIGGER_RELEASE_NAMESPACE", "mesh"),
         ]);
         let expected = Managed {
-            namespace: "mesh".into(),
+            election: Election {
+                namespace: "mesh".into(),
+                lease: "outrigger-leader".into(),
+                holder: None,
+            },
             secret: "certs".into(),
             names: ["outrigger.mesh.svc", "outrigger.mesh.svc.cluster.local"]
                 .map(Into::into)
                 .into(),
             webhook_configuration: "outrigger".into(),
-            lease: "outrigger-leader".into(),
-            holder: None,
             lifetimes: Lifetimes {
                 certificate: Duration::from_hours(90 * 24),
                 authority: Duration::from_hours(5 * 365 * 24),
@@ -222,12 +240,14 @@ mod tests {
             ("OUTRIGGER_CA_OVERLAP", "7s"),
         ]);
         let expected = Managed {
-            namespace: "outrigger-system".into(),
+            election: Election {
+                namespace: "outrigger-system".into(),
+                lease: "boss".into(),
+                holder: Some("outrigger-7d9f-x2".into()),
+            },
             secret: "certs".into(),
             names: ["web.mesh.svc", "10.0.0.7", "::1"].map(Into::into).into(),
             webhook_configuration: "mesh.example".into(),
-            lease: "boss".into(),
-            holder: Some("outrigger-7d9f-x2".into()),
             lifetimes: Lifetimes {
                 certificate: Duration::from_secs(90),
                 authority: Duration::from_secs(120),

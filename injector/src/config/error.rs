@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::{
-    CA_LIFETIME, CA_OVERLAP, CERT_FILE, CERT_LIFETIME, CERT_SECRET, MAX_BODY_BYTES, MAX_IN_FLIGHT_BYTES, unknown,
+    CA_LIFETIME, CA_OVERLAP, CERT_FILE, CERT_LIFETIME, CERT_SECRET, MAX_BODY_BYTES, MAX_IN_FLIGHT_BYTES,
+    SIGNER_CA_LIFETIME, SIGNER_LEAF_LIFETIME, SIGNER_OVERLAP, unknown,
 };
 
 /// One thing wrong with the configuration.
@@ -55,6 +56,18 @@ pub enum ConfigError {
         /// The serving certificate's lifetime.
         certificate: Duration,
         /// The least that lifetime may be.
+        least: Duration,
+    },
+    /// The mesh's authority does not live long enough.
+    #[error(
+        "{SIGNER_CA_LIFETIME} is {}: expected at least {}, six times {SIGNER_LEAF_LIFETIME} and twelve times \
+         {SIGNER_OVERLAP}",
+        shown(.authority), shown(.least)
+    )]
+    ShortMeshAuthority {
+        /// The authority's lifetime.
+        authority: Duration,
+        /// The least that it may be.
         least: Duration,
     },
     /// The budget of bytes in flight cannot hold what one body may be.

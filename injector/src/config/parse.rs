@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::LogFormat;
+use super::{KeyType, LogFormat};
 use crate::settings::values::{is_dns_label, is_dns_name};
 
 /// A sort of value: what is allowed, in words, and as code.
@@ -43,6 +43,17 @@ pub(super) const DELAY: Kind<Duration> = Kind {
 pub(super) const LIFETIME: Kind<Duration> = Kind {
     expected: "a duration in whole seconds from 1m to 876000h, such as 90m, 2160h or 43800h",
     parse: |text| whole_seconds(text, Duration::from_mins(1), Duration::from_hours(876_000)),
+};
+
+/// Within the bounds that the API server sets to a pod's certificate.
+pub(super) const LEAF_LIFETIME: Kind<Duration> = Kind {
+    expected: "a duration in whole seconds from 1h to 2184h, such as 1h, 24h or 168h",
+    parse: |text| whole_seconds(text, Duration::from_hours(1), Duration::from_hours(91 * 24)),
+};
+
+pub(super) const KEY_TYPE: Kind<KeyType> = Kind {
+    expected: "ecdsa-p256, ecdsa-p384 or ed25519",
+    parse: |text| text.parse().ok(),
 };
 
 pub(super) const OVERLAP: Kind<Duration> = Kind {

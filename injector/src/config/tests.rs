@@ -73,6 +73,15 @@ fn every_variable_reaches_its_field() {
         cert_lifetime,
         ca_lifetime,
         ca_overlap,
+        cluster_role,
+        ..
+    } = &raw;
+    let Raw {
+        signer_secret,
+        signer_leaf_lifetime,
+        signer_ca_lifetime,
+        signer_overlap,
+        signer_key_type,
         ..
     } = &raw;
     let Raw {
@@ -109,6 +118,12 @@ fn every_variable_reaches_its_field() {
         cert_lifetime,
         ca_lifetime,
         ca_overlap,
+        signer_secret,
+        signer_leaf_lifetime,
+        signer_ca_lifetime,
+        signer_overlap,
+        signer_key_type,
+        cluster_role,
         reload_interval,
         log,
         log_format,
@@ -275,6 +290,12 @@ fn rejects_values_out_of_bounds() {
         ),
         ("OUTRIGGER_CA_LIFETIME", &["876001h", "-1h"]),
         ("OUTRIGGER_CA_OVERLAP", &["0s", "999ms", "25h"]),
+        ("OUTRIGGER_SIGNER_SECRET", &["A"]),
+        ("OUTRIGGER_SIGNER_LEAF_LIFETIME", &["59m", "2185h"]),
+        ("OUTRIGGER_SIGNER_CA_LIFETIME", &["876001h"]),
+        ("OUTRIGGER_SIGNER_OVERLAP", &["0s"]),
+        ("OUTRIGGER_SIGNER_KEY_TYPE", &["rsa", "ecdsap256"]),
+        ("OUTRIGGER_CLUSTER_ROLE", &["system:x"]),
     ] {
         for value in values {
             let found = lines(&[(name, value)]);
