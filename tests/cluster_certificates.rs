@@ -29,6 +29,8 @@ mod leaders;
 mod lease;
 #[path = "cluster_certificates/renewal.rs"]
 mod renewal;
+#[path = "cluster_certificates/silence.rs"]
+mod silence;
 #[path = "cluster_certificates/start.rs"]
 mod start;
 #[path = "cluster_certificates/watchers.rs"]
