@@ -117,7 +117,8 @@ impl Keeper {
             if self.sight.lead(term(&self.leading), now()) {
                 (secrets, configurations) = self.watch();
             }
-            let wake = self.act().await;
+            self.follower.offer_again(self.sight.state(), now());
+            let wake = self.act().await.min(self.next_offer());
             tokio::select! {
                 Some(event) = secrets.next() => self.see_secret(event),
                 Some((kind, event)) = configurations.next() => self.publication(kind).see(event),
@@ -170,6 +171,12 @@ impl Keeper {
                 );
             }
         }
+    }
+
+    /// When to offer again what the follower refused for the time.
+    fn next_offer(&self) -> Instant {
+        let wait = self.follower.again_at().map(|again_at| now().until(again_at));
+        Instant::now() + wait.unwrap_or(IDLE).min(IDLE)
     }
 
     /// Does what is to be done now; when to come again at the latest.
