@@ -27,6 +27,8 @@ mod installation;
 mod leaders;
 #[path = "cluster_certificates/lease.rs"]
 mod lease;
+#[path = "cluster_certificates/readiness.rs"]
+mod readiness;
 #[path = "cluster_certificates/renewal.rs"]
 mod renewal;
 #[path = "cluster_certificates/silence.rs"]
