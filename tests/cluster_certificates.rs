@@ -27,8 +27,12 @@ mod installation;
 mod leaders;
 #[path = "cluster_certificates/lease.rs"]
 mod lease;
+#[path = "cluster_certificates/readiness.rs"]
+mod readiness;
 #[path = "cluster_certificates/renewal.rs"]
 mod renewal;
+#[path = "cluster_certificates/silence.rs"]
+mod silence;
 #[path = "cluster_certificates/start.rs"]
 mod start;
 #[path = "cluster_certificates/watchers.rs"]

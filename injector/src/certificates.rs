@@ -27,6 +27,7 @@ mod pace;
 pub mod plan;
 mod publish;
 mod secret;
+mod sight;
 pub mod state;
 
 #[cfg(test)]

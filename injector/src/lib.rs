@@ -46,6 +46,8 @@ pub mod namespaces;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
+mod silence;
+#[cfg(feature = "server")]
 pub mod telemetry;
 #[cfg(feature = "server")]
 pub mod tls;

@@ -25,6 +25,7 @@ use crate::error::error_chain;
 use crate::metrics::Metrics;
 use crate::namespace::NamespaceInfo;
 use crate::settings::values::is_dns_label;
+use crate::silence;
 
 /// How long one look-up may take, waiting for its turn included.
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -109,7 +110,7 @@ pub async fn client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
                 .map_err(wrap)?
         }
     };
-    Client::try_from(config).map_err(|error| ClientError::Client(Box::new(error)))
+    silence::client(config).map_err(|error| ClientError::Client(Box::new(error)))
 }
 
 type Metadata = PartialObjectMeta<Namespace>;
@@ -148,7 +149,7 @@ pub fn watch(client: Client, metrics: Arc<Metrics>) -> (Arc<Watched>, impl Futur
         turns: Arc::new(Semaphore::new(MAX_LOOKUPS)),
         runtime: Handle::current(),
     });
-    let events = watcher(api, watcher::Config::default())
+    let events = watcher(api, silence::watch_config())
         .default_backoff()
         .modify(forget_managed_fields);
     let follow = follow(events.reflect(writer), Arc::clone(&watched), metrics);

@@ -20,6 +20,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use sha2::{Digest, Sha256};
 
+use crate::certificates::Moment;
 use crate::config::CertificateFiles;
 
 pub use self::reload::Reloader;
@@ -99,9 +100,17 @@ pub struct Pair {
 /// The certificate now served: what rustls asks at each handshake. Without one, handshakes fail.
 #[derive(Debug, Default)]
 pub struct Certificates {
-    served: ArcSwapOption<CertifiedKey>,
+    served: ArcSwapOption<Served>,
     /// Why the last pair that was offered is not served.
     refused: ArcSwapOption<String>,
+    /// Why callers do not trust what is served.
+    distrusted: ArcSwapOption<String>,
+}
+
+#[derive(Debug)]
+struct Served {
+    certified: Arc<CertifiedKey>,
+    not_after: Moment,
 }
 
 impl TlsError {
@@ -165,7 +174,10 @@ impl Pair {
 impl Certificates {
     /// Serves this pair at every handshake from now on; connections that exist go on undisturbed.
     pub fn swap(&self, pair: &Pair) {
-        self.served.store(Some(Arc::clone(&pair.certified)));
+        self.served.store(Some(Arc::new(Served {
+            certified: Arc::clone(&pair.certified),
+            not_after: Moment::from_second(pair.not_after),
+        })));
         self.refused.store(None);
     }
 
@@ -174,24 +186,50 @@ impl Certificates {
         self.refused.store(Some(Arc::new(reason)));
     }
 
-    /// Whether there is a pair to serve.
+    /// Remembers why callers do not trust what is served, for readiness; `None` when they do.
+    pub fn distrust(&self, reason: Option<String>) {
+        self.distrusted.store(reason.map(Arc::new));
+    }
+
+    /// Whether there is a pair to serve, sound or not.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.served.load().is_some()
+    }
+
+    /// Whether there is a pair to serve that callers accept, as far as can be known here. One that is not
+    /// valid yet may be so by their clocks.
     ///
     /// # Errors
     /// Says why there is none, as far as it is known.
     pub fn check(&self) -> Result<(), String> {
-        if self.served.load().is_some() {
-            return Ok(());
-        }
-        let refused = self.refused.load();
-        Err(refused
-            .as_ref()
-            .map_or_else(|| "none yet".to_owned(), |reason| reason.to_string()))
+        self.check_at(jiff::Timestamp::now().into())
     }
+
+    fn check_at(&self, now: Moment) -> Result<(), String> {
+        let refused = self.refused.load();
+        let Some(served) = &*self.served.load() else {
+            return Err(text(&refused).unwrap_or_else(|| "none yet".to_owned()));
+        };
+        if served.not_after < now {
+            let expired = format!("the one that is served was valid until {}", served.not_after);
+            return Err(match text(&refused) {
+                Some(refused) => format!("{expired}; the next one: {refused}"),
+                None => expired,
+            });
+        }
+        text(&self.distrusted.load()).map_or(Ok(()), Err)
+    }
+}
+
+fn text(reason: &Option<Arc<String>>) -> Option<String> {
+    reason.as_ref().map(|reason| reason.to_string())
 }
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.served.load_full()
+        let served = self.served.load();
+        served.as_ref().map(|served| Arc::clone(&served.certified))
     }
 }
 
@@ -312,5 +350,49 @@ fn certify(
         Ok(()) => Ok(certified),
         Err(rustls::Error::InconsistentKeys(_)) => Err(TlsError::Mismatch(places.clone())),
         Err(error) => Err(unusable("certificate", &places.certificate, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_callers_refuse_is_no_certificate() {
+        let (before, end) = (Moment::from_second(1_700_000_000), Moment::from_second(1_800_000_000));
+        let after = end.plus(std::time::Duration::from_millis(1));
+        let certificates = Certificates::default();
+        assert_eq!(certificates.check_at(before), Err("none yet".to_owned()));
+        certificates.refuse("half written".to_owned());
+        assert_eq!(certificates.check_at(before), Err("half written".to_owned()));
+        certificates.swap(&pair(end.second()));
+        assert_eq!(certificates.check_at(before), Ok(()));
+        assert_eq!(certificates.check_at(end), Ok(()));
+
+        let expired = "the one that is served was valid until 2027-01-15T08:00:00.000Z";
+        assert_eq!(certificates.check_at(after), Err(expired.to_owned()));
+        certificates.refuse("half written".to_owned());
+        let both = format!("{expired}; the next one: half written");
+        assert_eq!(certificates.check_at(after), Err(both));
+        assert_eq!(certificates.check_at(end), Ok(()), "what is served is good enough");
+
+        certificates.distrust(Some("another authority".to_owned()));
+        assert_eq!(certificates.check_at(before), Err("another authority".to_owned()));
+        certificates.distrust(None);
+        assert_eq!(certificates.check_at(before), Ok(()));
+    }
+
+    fn pair(not_after: i64) -> Pair {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let place = || Place::File(PathBuf::new());
+        let places = Places {
+            certificate: place(),
+            key: place(),
+        };
+        let key = made.signing_key.serialize_pem();
+        let parsed = Pair::parse(&places, made.cert.pem().as_bytes(), key.as_bytes()).unwrap();
+        Pair { not_after, ..parsed }
     }
 }

@@ -1,9 +1,9 @@
 //! What a Service does, on loopback: each new connection goes to another server that answers. It can
-//! also cut the line.
+//! also cut the line, or have it fall silent.
 
-use std::io::copy;
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::spawn;
 
@@ -11,7 +11,13 @@ use std::thread::spawn;
 pub(crate) struct Balancer {
     pub(crate) address: SocketAddr,
     replicas: Arc<Mutex<Vec<SocketAddr>>>,
-    connections: Arc<Mutex<Vec<TcpStream>>>,
+    connections: Arc<Mutex<Vec<Connection>>>,
+}
+
+/// A connection, and whether its bytes are dropped.
+struct Connection {
+    socket: TcpStream,
+    silent: Arc<AtomicBool>,
 }
 
 impl Balancer {
@@ -19,7 +25,7 @@ impl Balancer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let replicas: Arc<Mutex<Vec<SocketAddr>>> = Arc::default();
-        let connections: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let connections: Arc<Mutex<Vec<Connection>>> = Arc::default();
         let (known, open) = (Arc::clone(&replicas), Arc::clone(&connections));
         spawn(move || {
             let turn = AtomicUsize::new(0);
@@ -29,9 +35,11 @@ impl Balancer {
                 let order = (0..replicas.len()).map(|index| replicas[(start + index) % replicas.len()]);
                 // Without one that answers, the connection is dropped.
                 if let Some(replica) = order.into_iter().find_map(|replica| TcpStream::connect(replica).ok()) {
-                    carry(&connection, &replica);
-                    carry(&replica, &connection);
-                    open.lock().unwrap().push(connection);
+                    let silent: Arc<AtomicBool> = Arc::default();
+                    carry(&connection, &replica, &silent);
+                    carry(&replica, &connection, &silent);
+                    let socket = connection;
+                    open.lock().unwrap().push(Connection { socket, silent });
                 }
             }
         });
@@ -46,7 +54,15 @@ impl Balancer {
     pub(crate) fn cut(&self) {
         self.set(&[]);
         for connection in self.connections.lock().unwrap().drain(..) {
-            let _ = connection.shutdown(Shutdown::Both);
+            let _ = connection.socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// From now on nothing comes through the connections that there are, not even their end. New ones work.
+    /// So it is when the node or the firewall in between is gone that knew of them.
+    pub(crate) fn silence(&self) {
+        for connection in self.connections.lock().unwrap().iter() {
+            connection.silent.store(true, Ordering::Relaxed);
         }
     }
 
@@ -56,12 +72,20 @@ impl Balancer {
     }
 }
 
-/// All bytes of one direction, and its end.
-fn carry(from: &TcpStream, to: &TcpStream) {
+/// All bytes of one direction, and its end, unless it is silent.
+fn carry(from: &TcpStream, to: &TcpStream, silent: &Arc<AtomicBool>) {
     let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+    let silent = Arc::clone(silent);
     from.set_nodelay(true).unwrap();
     spawn(move || {
-        let _ = copy(&mut from, &mut to);
-        let _ = to.shutdown(Shutdown::Write);
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            if !silent.load(Ordering::Relaxed) && to.write_all(&buffer[..read]).is_err() {
+                break;
+            }
+        }
+        if !silent.load(Ordering::Relaxed) {
+            let _ = to.shutdown(Shutdown::Write);
+        }
     });
 }

@@ -1,7 +1,7 @@
 //! From start to end: refusals, readiness, metrics, draining.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use outrigger::config::Config;
 use outrigger::error::Outcome;
@@ -122,6 +122,25 @@ fn waits_for_files_that_cannot_be_served_yet_and_says_which() {
         assert_eq!(failures() == 0.0, level == "WARN", "{reason}: {}", failures());
         assert!(server.metric("outrigger_certificate_not_after_seconds") > 0.0);
     }
+}
+
+/// It ends while it is served, as when whoever renews the files has stopped.
+#[test]
+fn is_not_ready_with_an_expired_certificate() {
+    let setup = Setup::new();
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let brief = Identity::until(begun + Duration::from_secs(4));
+    write_pair(setup.dir.path(), &brief.certificate, &brief.key);
+    let server = setup.start();
+    assert_eq!(server.page("/readyz").0, 200);
+    let reason = "[-]certificate failed: the one that is served was valid until 2";
+    eventually("it has ended", || server.page("/readyz").1.starts_with(reason));
+    assert_eq!(server.page("/readyz").0, 503);
+    assert_eq!(server.page("/livez").0, 200, "a restart would change nothing");
+
+    let next = &server.setup.identity;
+    write_pair(server.setup.dir.path(), &next.certificate, &next.key);
+    eventually("it is ready", || server.page("/readyz").0 == 200);
 }
 
 #[test]

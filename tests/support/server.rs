@@ -65,6 +65,17 @@ impl Identity {
         }
     }
 
+    /// One that ends so long after 1970.
+    pub fn until(end: Duration) -> Self {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + end;
+        let key = rcgen::KeyPair::generate().unwrap();
+        Self {
+            certificate: params.self_signed(&key).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
     pub fn der(&self) -> CertificateDer<'static> {
         CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()
     }

@@ -9,13 +9,13 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use kube::api::Patch;
-use kube::runtime::watcher::watch_object;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::api::{CallError, call, patch_params};
+use crate::silence::watch_object;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -17,8 +17,9 @@ use super::lease::{Elector, Leading, Owner};
 use super::make::apply;
 use super::metrics::{ApiObject, CertificateMetrics, Made};
 use super::pace::Pace;
-use super::plan::{Change, Settings, Step, View, plan};
+use super::plan::{Change, Settings, Step, plan};
 use super::publish::Publication;
+use super::sight::Sight;
 use super::{Moment, State, Unsound, secret};
 use crate::config::Managed;
 use crate::error::error_chain;
@@ -67,13 +68,9 @@ struct Keeper {
     owner: watch::Sender<Owner>,
     follower: Follower,
     metrics: CertificateMetrics,
-    /// Since when this process has led; `None` while it does not.
-    led_since: Option<Moment>,
     /// The Secret as it was seen last; `None` before, and while it does not exist.
     secret: Option<Secret>,
-    state: Result<State, Unsound>,
-    /// The last sound state.
-    memory: Option<State>,
+    sight: Sight,
     publications: [Publication; 2],
     pace: Pace,
     /// The failure that the log knows of.
@@ -107,49 +104,63 @@ impl Keeper {
             metrics: counts,
             client,
             managed,
-            led_since: None,
             secret: None,
-            state: Err(Unsound::Empty),
-            memory: None,
+            sight: Sight::default(),
             pace: Pace::default(),
             told: None,
         }
     }
 
     async fn run(mut self) {
-        let mut secrets = secret::watch(&self.secrets, &self.managed.secret);
-        let mut configurations = configuration::watch(&self.client, &self.managed.webhook_configuration);
         let mut leading = self.leading.clone();
+        let (mut secrets, mut configurations) = self.watch();
         loop {
-            let wake = self.act().await;
+            if self.sight.lead(term(&self.leading), now()) {
+                (secrets, configurations) = self.watch();
+            }
+            self.follower.offer_again(self.sight.state(), now());
+            let wake = self.act().await.min(self.next_offer());
             tokio::select! {
                 Some(event) = secrets.next() => self.see_secret(event),
-                Some((kind, event)) = configurations.next() => {
-                    let mut publications = self.publications.iter_mut();
-                    let publication = publications.find(|publication| publication.kind() == kind);
-                    publication.expect("there is one of each kind").see(event);
-                }
+                Some((kind, event)) = configurations.next() => self.publication(kind).see(event),
                 _ = leading.changed() => {}
                 () = sleep_until(wake) => {}
             }
         }
     }
 
-    fn see_secret(&mut self, event: watcher::Result<Option<Secret>>) {
+    /// Watches everything anew. What was seen of the configurations before counts no longer.
+    fn watch(
+        &mut self,
+    ) -> (
+        BoxStream<'static, secret::Event>,
+        BoxStream<'static, configuration::Event>,
+    ) {
+        self.publications.iter_mut().for_each(Publication::forget);
+        (
+            secret::watch(&self.secrets, &self.managed.secret),
+            configuration::watch(&self.client, &self.managed.webhook_configuration),
+        )
+    }
+
+    fn publication(&mut self, kind: Kind) -> &mut Publication {
+        let mut publications = self.publications.iter_mut();
+        let publication = publications.find(|publication| publication.kind() == kind);
+        publication.expect("there is one of each kind")
+    }
+
+    fn see_secret(&mut self, event: secret::Event) {
         match event {
             Ok(Some(secret)) => {
-                self.state = secret::decode(&secret);
+                self.sight.see(secret::decode(&secret));
                 self.owner.send_replace(secret.owner_ref(&()));
                 self.secret = Some(secret);
-                self.follower.offer(&self.state, now());
-                if let Ok(state) = &self.state {
-                    self.memory = Some(state.clone());
-                }
+                self.follower.offer(self.sight.state(), now());
             }
             Ok(None) => {
                 self.owner.send_replace(None);
                 self.secret = None;
-                self.state = Err(Unsound::Empty);
+                self.sight.see(Err(Unsound::Empty));
                 self.follower.lost();
             }
             Err(error) => {
@@ -163,26 +174,35 @@ impl Keeper {
         }
     }
 
+    /// When to offer again what the follower refused for the time.
+    fn next_offer(&self) -> Instant {
+        let wait = self.follower.again_at().map(|again_at| now().until(again_at));
+        Instant::now() + wait.unwrap_or(IDLE).min(IDLE)
+    }
+
     /// Does what is to be done now; when to come again at the latest.
     async fn act(&mut self) -> Instant {
         let idle = Instant::now() + IDLE;
-        if !leads(&self.leading) {
-            self.led_since = None;
+        if !self.leads() {
             return idle;
         }
-        let led_since = *self.led_since.get_or_insert_with(now);
-        let advance = self.advance(led_since).await;
+        let advance = self.advance().await;
         let publish = self.publish().await;
         [advance, publish].into_iter().flatten().fold(idle, Instant::min)
     }
 
-    async fn advance(&mut self, led_since: Moment) -> Option<Instant> {
+    /// Whether it still is the term in which the Secret was seen.
+    fn leads(&self) -> bool {
+        self.sight.may_act() && self.sight.is_in(term(&self.leading))
+    }
+
+    async fn advance(&mut self) -> Option<Instant> {
         let version = self.secret.as_ref()?.resource_version().unwrap_or_default();
         if let Some(until) = self.pace.until(&version).filter(|until| *until > Instant::now()) {
             return Some(until);
         }
         let now = now();
-        match self.plan(led_since, now) {
+        match self.plan(now)? {
             Step::Wait(moment) => Some(Instant::now() + now.until(moment).min(IDLE)),
             Step::Change(change) => {
                 let written = self.write(change, now).await;
@@ -191,19 +211,14 @@ impl Keeper {
         }
     }
 
-    fn plan(&self, led_since: Moment, now: Moment) -> Step {
-        let view = View {
-            secret: self.state.as_ref(),
-            memory: self.memory.as_ref(),
-            in_force: self.in_force(),
-            asked: self.secret.as_ref().and_then(secret::asked),
-            led_since,
-        };
-        plan(&view, now, &self.settings)
+    fn plan(&self, now: Moment) -> Option<Step> {
+        let asked = self.secret.as_ref().and_then(secret::asked);
+        let view = self.sight.view(self.in_force(), asked)?;
+        Some(plan(&view, now, &self.settings))
     }
 
     fn in_force(&self) -> Option<bool> {
-        let bundle = self.state.as_ref().ok()?.bundle();
+        let bundle = self.sight.state().as_ref().ok()?.bundle();
         let each = self
             .publications
             .iter()
@@ -216,7 +231,8 @@ impl Keeper {
         let Some(secret) = &self.secret else {
             return false;
         };
-        let made = apply(change, self.state.as_ref(), self.memory.as_ref(), now, &self.settings);
+        let (state, memory) = (self.sight.state().as_ref(), self.sight.memory());
+        let made = apply(change, state, memory, now, &self.settings);
         let state = match made {
             Ok(state) => state,
             Err(error) => {
@@ -271,28 +287,25 @@ impl Keeper {
         );
     }
 
-    /// While the Secret is unsound, the bundle that is remembered stays in force.
     async fn publish(&mut self) -> Option<Instant> {
-        let bundle = match &self.state {
-            Ok(state) if state.counts_on_its_bundle() => return None,
-            Ok(state) => state.bundle(),
-            Err(_) => self.memory.as_ref()?.bundle(),
-        };
+        let bundle = self.sight.bundle()?;
         let mut soonest: Option<Instant> = None;
-        for publication in &mut self.publications {
+        for index in 0..self.publications.len() {
             // The one before may have taken its time.
-            if !leads(&self.leading) {
+            if !self.leads() {
                 return None;
             }
-            let until = publication.publish(&bundle).await;
+            let until = self.publications[index].publish(&bundle).await;
             soonest = soonest.into_iter().chain(until).min();
         }
         soonest
     }
 }
 
-fn leads(leading: &watch::Receiver<Leading>) -> bool {
-    leading.borrow().is_some_and(|until| Instant::now() < until)
+/// The term in which this process leads now.
+fn term(leading: &watch::Receiver<Leading>) -> Option<u64> {
+    let term = leading.borrow().filter(|term| Instant::now() < term.until);
+    term.map(|term| term.number)
 }
 
 fn now() -> Moment {

@@ -32,10 +32,19 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RENEW_PERIOD: Duration = Duration::from_secs(2);
 /// How often a candidate looks: a Lease that was released is taken soon.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
-/// Until when this replica leads; `None` while it does not.
-pub(super) type Leading = Option<Instant>;
+/// A time of leadership; `None` while another replica leads.
+pub(super) type Leading = Option<Term>;
 /// What a Lease that is made belongs to; `None` while that does not exist.
 pub(super) type Owner = Option<OwnerReference>;
+
+/// A time of leadership without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    /// Another one each time that leadership begins.
+    pub(super) number: u64,
+    /// Until when this replica leads if it cannot renew the Lease.
+    pub(super) until: Instant,
+}
 
 /// A candidate, perhaps the leader.
 pub(super) struct Elector {
@@ -48,6 +57,8 @@ pub(super) struct Elector {
     seen: Option<Seen>,
     /// Since when no look has found it, by this process's clock; `None` when the last one did.
     missing_since: Option<Instant>,
+    /// How many times leadership has begun.
+    terms: u64,
     /// The failure that the log knows of.
     told: Option<String>,
 }
@@ -86,6 +97,7 @@ impl Elector {
             metrics,
             seen: None,
             missing_since: None,
+            terms: 0,
             told: None,
         }
     }
@@ -130,12 +142,22 @@ impl Elector {
         match turn {
             Ok(leads) => {
                 self.told = None;
-                leads.then(|| started + RENEW_DEADLINE)
+                leads.then(|| self.term(started, before))
             }
             Err(error) => {
                 self.tell(&error);
-                before.filter(|until| Instant::now() + RENEW_PERIOD < *until)
+                before.filter(|term| Instant::now() + RENEW_PERIOD < term.until)
             }
+        }
+    }
+
+    /// The present term, renewed; another one when it has run out, or there is none.
+    fn term(&mut self, started: Instant, before: Leading) -> Term {
+        let goes_on = before.filter(|term| Instant::now() < term.until);
+        self.terms += u64::from(goes_on.is_none());
+        Term {
+            number: self.terms,
+            until: started + RENEW_DEADLINE,
         }
     }
 

@@ -55,6 +55,11 @@ impl Publication {
         self.kind
     }
 
+    /// What was seen may be old: nothing is known until the watch, begun anew, shows it.
+    pub(super) fn forget(&mut self) {
+        self.view = View::Unknown;
+    }
+
     /// Takes note of what the watch shows.
     pub(super) fn see(&mut self, event: watcher::Result<Option<Seen>>) {
         match event {

@@ -5,7 +5,6 @@ use futures::stream::BoxStream;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Patch;
-use kube::runtime::watcher::watch_object;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -13,10 +12,14 @@ use serde_json::{Value, json};
 use super::api::{CallError, call, patch_params};
 use super::{State, Unsound};
 use crate::names::ROTATE;
+use crate::silence::watch_object;
 
-/// Watches the Secret: `None` when it does not exist. Failures are shown and tried again with growing
+/// What the watch shows: `None` when the Secret does not exist.
+pub(super) type Event = watcher::Result<Option<Secret>>;
+
+/// Watches the Secret, beginning with how it is now. Failures are shown and tried again with growing
 /// pauses.
-pub(super) fn watch(api: &Api<Secret>, name: &str) -> BoxStream<'static, watcher::Result<Option<Secret>>> {
+pub(super) fn watch(api: &Api<Secret>, name: &str) -> BoxStream<'static, Event> {
     watch_object(api.clone(), name).default_backoff().boxed()
 }
 

@@ -160,7 +160,9 @@ impl State {
         self.next.is_some() && self.since.is_some()
     }
 
-    fn trusts(&self, leaf: &Certificate) -> bool {
+    /// Whether an authority that is trusted now has signed this certificate.
+    #[must_use]
+    pub fn trusts(&self, leaf: &Certificate) -> bool {
         self.trusted().any(|authority| leaf.is_signed_by(authority))
     }
 

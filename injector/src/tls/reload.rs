@@ -143,7 +143,7 @@ fn apply(seen: Seen, certificates: &Certificates, metrics: &Metrics) {
     match seen {
         Seen::Unchanged => {}
         Seen::Changed(pair) => {
-            if certificates.check().is_ok() {
+            if certificates.serves() {
                 metrics.certificate_reloads.inc();
             }
             certificates.swap(&pair);
@@ -152,7 +152,7 @@ fn apply(seen: Seen, certificates: &Certificates, metrics: &Metrics) {
             pair.warn_unless_valid();
         }
         Seen::Failed { error, persists } => {
-            let served = certificates.check().is_ok();
+            let served = certificates.serves();
             certificates.refuse(error.to_string());
             // A file that has never been there is waited for.
             if served || !error.is_absence() {
