@@ -14,20 +14,21 @@
 //! 4. *retire*: another overlap has passed, so that no replica serves what the old authority signed,
 //!    and it leaves `ca.crt`.
 
-mod api;
+pub(crate) mod api;
 pub mod certificate;
 mod configuration;
+pub mod election;
 mod follow;
 mod keep;
 mod lease;
 pub mod make;
 pub mod metrics;
 pub mod moment;
-mod pace;
+pub(crate) mod pace;
 pub mod plan;
 mod publish;
-mod secret;
-mod sight;
+pub(crate) mod secret;
+pub(crate) mod sight;
 pub mod state;
 
 #[cfg(test)]

@@ -275,13 +275,38 @@ struct Raw {
     kubeconfig: Option<String>,
 }
 
+impl Raw {
+    fn certificate(&mut self) -> certificate::Raw {
+        certificate::Raw {
+            secret: self.cert_secret.take(),
+            names: self.cert_names.take(),
+            webhook_configuration: self.webhook_configuration.take(),
+            certificate_lifetime: self.cert_lifetime.take(),
+            authority_lifetime: self.ca_lifetime.take(),
+            overlap: self.ca_overlap.take(),
+        }
+    }
+
+    fn signer(&mut self) -> signer::Raw {
+        signer::Raw {
+            secret: self.signer_secret.take(),
+            leaf_lifetime: self.signer_leaf_lifetime.take(),
+            authority_lifetime: self.signer_ca_lifetime.take(),
+            overlap: self.signer_overlap.take(),
+            key_type: self.signer_key_type.take(),
+            cluster_role: self.cluster_role.take(),
+        }
+    }
+}
+
 /// Reads values and remembers what was wrong. `None` always means that an error was noted.
 struct Reader {
     errors: Vec<ConfigError>,
 }
 
 impl Reader {
-    fn config(&mut self, raw: Raw, setting_defaults: BTreeMap<String, String>, color: bool) -> Option<Config> {
+    fn config(&mut self, mut raw: Raw, setting_defaults: BTreeMap<String, String>, color: bool) -> Option<Config> {
+        let (managed, signer) = (raw.certificate(), raw.signer());
         let release_namespace = self.required(RELEASE_NAMESPACE, raw.release_namespace, parse::NAMESPACE);
         let excluded = self.optional(EXCLUDED_NAMESPACES, raw.excluded_namespaces, parse::NAMESPACES);
         let inject_by_default = self.required(INJECT_DEFAULT, raw.inject_default, parse::SWITCH);
@@ -291,28 +316,8 @@ impl Reader {
         let admin_listen = self.required(ADMIN_LISTEN, raw.admin_listen, parse::ADDRESS);
         let files = self.certificate_files(raw.cert_file, raw.key_file);
         let election = self.election(release_namespace.clone(), raw.lease, raw.pod_name);
-        let managed = self.managed(
-            certificate::Raw {
-                secret: raw.cert_secret,
-                names: raw.cert_names,
-                webhook_configuration: raw.webhook_configuration,
-                certificate_lifetime: raw.cert_lifetime,
-                authority_lifetime: raw.ca_lifetime,
-                overlap: raw.ca_overlap,
-            },
-            election.as_ref(),
-        );
-        let signer = self.signer(
-            signer::Raw {
-                secret: raw.signer_secret,
-                leaf_lifetime: raw.signer_leaf_lifetime,
-                authority_lifetime: raw.signer_ca_lifetime,
-                overlap: raw.signer_overlap,
-                key_type: raw.signer_key_type,
-                cluster_role: raw.cluster_role,
-            },
-            election.as_ref(),
-        );
+        let managed = self.managed(managed, election.as_ref());
+        let signer = self.signer(signer, election.as_ref());
         let certificate = self.certificate(files, managed);
         let reload = self.required(RELOAD_INTERVAL, raw.reload_interval, parse::INTERVAL);
         let filter = self.required(LOG, raw.log, parse::TEXT);

@@ -7,8 +7,21 @@
 pub mod name;
 
 #[cfg(feature = "server")]
+mod bundle;
+#[cfg(feature = "server")]
 pub mod issuer;
+#[cfg(feature = "server")]
+mod keep;
+#[cfg(feature = "server")]
+pub mod metrics;
 #[cfg(feature = "server")]
 pub mod plan;
 #[cfg(feature = "server")]
+mod serve;
+#[cfg(feature = "server")]
+mod signer;
+#[cfg(feature = "server")]
 pub mod state;
+
+#[cfg(feature = "server")]
+pub use self::serve::serve;

@@ -15,6 +15,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::certificates::metrics::CertificateMetrics;
+use crate::identity::metrics::IdentityMetrics;
 use crate::review::Endpoint;
 
 /// The media type of [`Metrics::encode`].
@@ -42,6 +43,8 @@ pub struct Metrics {
     pub certificate_reload_failures: Counter,
     /// Of certificates that the server keeps itself.
     pub certificates: CertificateMetrics,
+    /// Of the mesh's identities.
+    pub identities: IdentityMetrics,
     /// 1 once all namespaces are known.
     pub namespaces_synced: Gauge,
     /// Times changed requirements were put in force.
@@ -93,6 +96,7 @@ impl Metrics {
             certificate_reloads: Counter::default(),
             certificate_reload_failures: Counter::default(),
             certificates: CertificateMetrics::default(),
+            identities: IdentityMetrics::default(),
             namespaces_synced: Gauge::default(),
             requirements_reloads: Counter::default(),
             requirements_reload_failures: Counter::default(),
@@ -163,6 +167,7 @@ impl Metrics {
             self.certificate_reload_failures.clone(),
         );
         self.certificates.register(registry);
+        self.identities.register(registry);
         registry.register(
             "requirements_reloads",
             "Times changed requirements were put in force",

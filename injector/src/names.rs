@@ -93,6 +93,8 @@ pub const TMP_VOLUME: &str = "outrigger-tmp";
 
 /// The signer of the proxies' certificates (KEP-4317, PodCertificateRequest).
 pub const SIGNER: &str = "outrigger.mesh/identity";
+/// The ClusterTrustBundle with the mesh's roots (KEP-3257). Its name begins with that of the signer.
+pub const TRUST_BUNDLE: &str = "outrigger.mesh:identity:outrigger";
 
 /// The uid of the proxy: that of the image nginxinc/nginx-unprivileged.
 pub const PROXY_UID: i64 = 101;

@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::state::State;
-use crate::certificates;
+use crate::certificates::election::elect;
 use crate::config::{CertificateFiles, CertificateSource, ServerConfig};
 use crate::error::{InternalError, Outcome};
 use crate::inject::Injector;
@@ -31,6 +32,7 @@ use crate::namespace::NamespaceInfo;
 use crate::namespaces::{self, ClientError, Namespaces};
 use crate::review::{Answer, Endpoint, Review};
 use crate::tls::{Certificates, Reloader};
+use crate::{certificates, identity};
 
 pub use self::failure::FailureKind;
 pub use self::termination::Termination;
@@ -165,17 +167,14 @@ pub async fn serve(
         injector: Arc::clone(&injector),
         metrics: Arc::clone(&metrics),
     });
+    let trust_domain = injector.defaults().trust_domain.as_ref().map(ToString::to_string);
     let parts = Parts {
         reviewer: injector,
         namespaces,
         metrics: Arc::clone(&metrics),
     };
     let mut server = Server::bind(&config, parts)?;
-    if let Some(CertificateSource::Managed(managed)) = &config.certificate {
-        let (certificates, stopping) = (server.certificates(), server.stopping());
-        let keeper = certificates::keep(client, managed.clone(), certificates, metrics, stopping);
-        server.supervise("the certificates' keeper", keeper);
-    }
+    server.lead(&config, &client, &metrics, trust_domain);
     if let Some(follower) = follower {
         server.supervise("the requirements' reload", follower.run(config.reload_interval));
     }
@@ -238,6 +237,33 @@ impl Server {
             background: JoinSet::new(),
             stopping: watch::Sender::new(false),
         })
+    }
+
+    /// Starts what one replica does for all of them.
+    fn lead(&mut self, config: &ServerConfig, client: &Client, metrics: &Arc<Metrics>, trust_domain: Option<String>) {
+        let managed = match &config.certificate {
+            Some(CertificateSource::Managed(managed)) => Some(managed),
+            _ => None,
+        };
+        let signer = config.signer.as_ref();
+        let election = managed.map(|managed| &managed.election);
+        let Some(election) = election.or(signer.map(|signer| &signer.election)) else {
+            return;
+        };
+        let counts = metrics.certificates.clone();
+        let (elected, election) = elect(client.clone(), election, counts, self.stopping());
+        self.supervise("the election", election);
+        if let Some(managed) = managed.cloned() {
+            let (certificates, metrics) = (self.certificates(), Arc::clone(metrics));
+            let keeper = certificates::keep(client.clone(), managed, certificates, metrics, elected.clone());
+            self.supervise("the certificates' keeper", keeper);
+        }
+        if let Some(signer) = signer.cloned() {
+            let (client, counts) = (client.clone(), metrics.identities.clone());
+            let trust_domain = trust_domain.unwrap_or_default();
+            let signer = identity::serve(client, signer, trust_domain, counts, elected);
+            self.supervise("the signer", signer);
+        }
     }
 
     /// What is served at handshakes.

@@ -263,10 +263,15 @@ pub fn warm_up() -> Result<(), rustls::crypto::GetRandomFailed> {
 /// When the system has no randomness to give, which [`warm_up`] has found out before.
 #[must_use]
 pub fn random_word() -> String {
-    let mut bytes = [0; 8];
+    format!("{:016x}", u64::from_be_bytes(random_bytes()))
+}
+
+/// Bytes that nobody can foresee.
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
     let filled = provider().secure_random.fill(&mut bytes);
     filled.expect("there was randomness at the start");
-    format!("{:016x}", u64::from_be_bytes(bytes))
+    bytes
 }
 
 /// Named at every use, never installed as the process default: with two providers in a build the

@@ -190,20 +190,48 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
     };
     let namespaces = json!([["namespaces"], null, ["get", "list", "watch"]]);
     let configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
-    let own = [
-        namespaces.clone(),
-        json!([configurations, ["outrigger"], ["list", "watch", "patch"]]),
-        json!([["secrets"], ["outrigger-certificates"], ["list", "watch", "patch"]]),
-        json!([["leases"], ["outrigger-leader"], ["get", "patch"]]),
-        json!([["leases"], null, ["create"]]),
+    let configurations = json!([configurations, ["outrigger"], ["list", "watch", "patch"]]);
+    let signer = [
+        json!([["podcertificaterequests"], null, ["list", "watch"]]),
+        json!([["podcertificaterequests/status"], null, ["update"]]),
+        json!([["signers"], [names::SIGNER], ["sign", "attest"]]),
+        json!([
+            ["clustertrustbundles"],
+            [names::TRUST_BUNDLE],
+            ["list", "watch", "patch"]
+        ]),
+        json!([["clustertrustbundles"], null, ["create"]]),
+        json!([["clusterroles"], ["outrigger"], ["get"]]),
     ];
-    assert_eq!(named(&json!({})), own);
+    let kept = |secrets: &[&str]| {
+        [
+            json!([["secrets"], secrets, ["list", "watch", "patch"]]),
+            json!([["leases"], ["outrigger-leader"], ["get", "patch"]]),
+            json!([["leases"], null, ["create"]]),
+        ]
+    };
+    let (first, unsigned) = (std::slice::from_ref(&namespaces), json!({"enabled": false}));
+    let all = [
+        first,
+        &[configurations.clone()],
+        &signer,
+        &kept(&["outrigger-certificates", "outrigger-identity"]),
+    ];
+    assert_eq!(named(&json!({})), all.concat());
+    let alone = [first, &[configurations], &kept(&["outrigger-certificates"])];
+    assert_eq!(named(&json!({"identity": unsigned})), alone.concat());
     let certificate = "-----BEGIN CERTIFICATE-----\n";
     for values in [
         json!({"certificates": {"mode": "cert-manager"}}),
         json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": certificate}}),
     ] {
-        assert_eq!(named(&values), std::slice::from_ref(&namespaces), "{values}");
+        assert_eq!(
+            named(&values),
+            [first, &signer, &kept(&["outrigger-identity"])].concat(),
+            "{values}"
+        );
+        let unsigned = crate::merged(&values, &json!({"identity": unsigned}));
+        assert_eq!(named(&unsigned), first, "{values}");
     }
 }
 

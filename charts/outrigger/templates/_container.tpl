@@ -36,17 +36,37 @@
   value: {{ .Values.certificates.caOverlap | quote }}
 - name: OUTRIGGER_WEBHOOK_CONFIGURATION
   value: {{ $fullname | quote }}
+{{- else }}
+- name: OUTRIGGER_CERT_FILE
+  value: /etc/outrigger/tls/tls.crt
+- name: OUTRIGGER_KEY_FILE
+  value: /etc/outrigger/tls/tls.key
+{{- end }}
+{{- with .Values.identity }}
+{{- if .enabled }}
+- name: OUTRIGGER_SIGNER_SECRET
+  value: "{{ $fullname }}-identity"
+- name: OUTRIGGER_SIGNER_LEAF_LIFETIME
+  value: {{ .leafLifetime | quote }}
+- name: OUTRIGGER_SIGNER_CA_LIFETIME
+  value: {{ .caLifetime | quote }}
+- name: OUTRIGGER_SIGNER_OVERLAP
+  value: {{ .caOverlap | quote }}
+- name: OUTRIGGER_SIGNER_KEY_TYPE
+  value: {{ .caKeyType | quote }}
+{{- if $.Values.rbac.create }}
+- name: OUTRIGGER_CLUSTER_ROLE
+  value: {{ $fullname | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if include "outrigger.elects" . }}
 - name: OUTRIGGER_LEASE
   value: "{{ $fullname }}-leader"
 - name: OUTRIGGER_POD_NAME
   valueFrom:
     fieldRef:
       fieldPath: metadata.name
-{{- else }}
-- name: OUTRIGGER_CERT_FILE
-  value: /etc/outrigger/tls/tls.crt
-- name: OUTRIGGER_KEY_FILE
-  value: /etc/outrigger/tls/tls.key
 {{- end }}
 - name: OUTRIGGER_REQUIREMENTS_FILE
   value: /etc/outrigger/requirements/requirements.yaml
@@ -77,16 +97,37 @@
 {{- concat $own .Values.extraEnv | toYaml }}
 {{- end }}
 
+{{/* Durations within their bounds. The argument: a list of the values' section, its name, and bounds by key. */}}
+{{- define "outrigger.checkBounds" -}}
+{{- $section := index . 0 }}
+{{- $name := index . 1 }}
+{{- range $key, $bounds := index . 2 }}
+{{- $seconds := include "outrigger.seconds" (get $section $key) | int64 }}
+{{- if or (lt $seconds (include "outrigger.seconds" (first $bounds) | int64)) (gt $seconds (include "outrigger.seconds" (last $bounds) | int64)) }}
+{{- fail (printf "%s.%s: %s is not from %s to %s" $name $key (get $section $key) (first $bounds) (last $bounds)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What the server would refuse at its start. */}}
+{{- define "outrigger.checkIdentity" -}}
+{{- with .Values.identity }}
+{{- include "outrigger.checkBounds" (list . "identity" (dict "leafLifetime" (list "1h" "2184h") "caLifetime" (list "1m" "876000h") "caOverlap" (list "1s" "24h"))) }}
+{{- $lifetime := include "outrigger.seconds" .caLifetime | int64 }}
+{{- if lt $lifetime (include "outrigger.seconds" .leafLifetime | int64 | mul 6) }}
+{{- fail (printf "identity.caLifetime: %s is less than six times identity.leafLifetime, %s" .caLifetime .leafLifetime) }}
+{{- end }}
+{{- if lt $lifetime (include "outrigger.seconds" .caOverlap | int64 | mul 12) }}
+{{- fail (printf "identity.caLifetime: %s is less than twelve times identity.caOverlap, %s" .caLifetime .caOverlap) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* What the server would refuse at its start. */}}
 {{- define "outrigger.checkLifetimes" -}}
 {{- with .Values.certificates }}
 {{- if eq .mode "self-managed" }}
-{{- range $key, $bounds := dict "lifetime" (list "1m" "876000h") "caLifetime" (list "1m" "876000h") "caOverlap" (list "1s" "24h") }}
-{{- $seconds := include "outrigger.seconds" (get $.Values.certificates $key) | int64 }}
-{{- if or (lt $seconds (include "outrigger.seconds" (first $bounds) | int64)) (gt $seconds (include "outrigger.seconds" (last $bounds) | int64)) }}
-{{- fail (printf "certificates.%s: %s is not from %s to %s" $key (get $.Values.certificates $key) (first $bounds) (last $bounds)) }}
-{{- end }}
-{{- end }}
+{{- include "outrigger.checkBounds" (list . "certificates" (dict "lifetime" (list "1m" "876000h") "caLifetime" (list "1m" "876000h") "caOverlap" (list "1s" "24h"))) }}
 {{- $lifetime := include "outrigger.seconds" .lifetime | int64 }}
 {{- if lt (include "outrigger.seconds" .caLifetime | int64) $lifetime }}
 {{- fail (printf "certificates.lifetime: %s is longer than certificates.caLifetime, %s" .lifetime .caLifetime) }}

@@ -68,6 +68,11 @@ labels:
   {{- include "outrigger.labels" $context | nindent 2 }}
 {{- end }}
 
+{{/* Whether the server elects a replica that writes: yes, or nothing. */}}
+{{- define "outrigger.elects" -}}
+{{- if or (eq .Values.certificates.mode "self-managed") .Values.identity.enabled }}yes{{ end }}
+{{- end }}
+
 {{/* The Secret with the serving certificate. */}}
 {{- define "outrigger.certificateSecret" -}}
 {{- if eq .Values.certificates.mode "secret" }}

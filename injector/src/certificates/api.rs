@@ -8,11 +8,11 @@ use tokio::time::timeout;
 use crate::names::FIELD_MANAGER;
 
 /// How long one call may take.
-pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(4);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CallError {
+pub(crate) enum CallError {
     #[error("the API server said nothing within {} s", CALL_TIMEOUT.as_secs())]
     Timeout,
     #[error(transparent)]
@@ -21,7 +21,7 @@ pub(super) enum CallError {
 
 impl CallError {
     /// Somebody has changed the object since it was read, or made it first.
-    pub(super) fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         self.code() == Some(409) || self.is_test_failed()
     }
 
@@ -36,12 +36,12 @@ impl CallError {
     }
 
     /// There is no such object.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         self.code() == Some(404)
     }
 
     /// What to do about it.
-    pub(super) fn remedy(&self) -> &'static str {
+    pub(crate) fn remedy(&self) -> &'static str {
         match self.code() {
             Some(404) => "it belongs to the Helm release: restore it with helm upgrade",
             Some(401 | 403) => "give the service account the rights in docs/examples/certificates.yaml",
@@ -58,12 +58,12 @@ impl CallError {
 }
 
 /// Makes a call, with a deadline.
-pub(super) async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+pub(crate) async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
     Ok(timeout(CALL_TIMEOUT, call).await.map_err(|_| CallError::Timeout)??)
 }
 
 /// For a patch in our name.
-pub(super) fn patch_params() -> PatchParams {
+pub(crate) fn patch_params() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
@@ -71,7 +71,7 @@ pub(super) fn patch_params() -> PatchParams {
 }
 
 /// For an object made in our name.
-pub(super) fn post_params() -> PostParams {
+pub(crate) fn post_params() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, Resource, ResourceExt};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::configuration::{self, Kind};
+use super::election::Elected;
 use super::follow::Follower;
-use super::lease::{Elector, Leading, Owner};
 use super::make::apply;
 use super::metrics::{ApiObject, CertificateMetrics, Made};
 use super::pace::Pace;
@@ -24,38 +22,21 @@ use super::{Moment, State, Unsound, secret};
 use crate::config::Managed;
 use crate::error::error_chain;
 use crate::metrics::Metrics;
-use crate::tls::{Certificates, random_word};
+use crate::tls::Certificates;
 
 /// The longest time between two looks at the clock, which may be set.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Keeps the certificates of `managed` until the runtime ends: every replica serves what the Secret
-/// holds through `certificates`, and one of them leads and renews. When `stopping` becomes true,
-/// another one may lead.
+/// holds through `certificates`, and the one that is elected renews.
 pub async fn keep(
     client: Client,
     managed: Managed,
     certificates: Arc<Certificates>,
     metrics: Arc<Metrics>,
-    stopping: watch::Receiver<bool>,
+    elected: Elected,
 ) {
-    let holder = managed
-        .election
-        .holder
-        .clone()
-        .unwrap_or_else(|| format!("outrigger-{}", random_word()));
-    let leases = Api::namespaced(client.clone(), &managed.election.namespace);
-    let (own, owner) = watch::channel(None);
-    let elector = Elector::new(
-        leases,
-        managed.election.lease.clone(),
-        holder,
-        owner,
-        metrics.certificates.clone(),
-    );
-    let (lead, leading) = watch::channel(None);
-    let keeper = Keeper::new(client, managed, certificates, metrics, leading, own);
-    futures::join!(elector.run(lead, stopping), keeper.run());
+    Keeper::new(client, managed, certificates, metrics, elected).run().await;
 }
 
 struct Keeper {
@@ -63,14 +44,12 @@ struct Keeper {
     secrets: Api<Secret>,
     managed: Managed,
     settings: Settings,
-    leading: watch::Receiver<Leading>,
-    /// Tells the elector of the Secret.
-    owner: watch::Sender<Owner>,
+    elected: Elected,
     follower: Follower,
     metrics: CertificateMetrics,
     /// The Secret as it was seen last; `None` before, and while it does not exist.
     secret: Option<Secret>,
-    sight: Sight,
+    sight: Sight<State>,
     publications: [Publication; 2],
     pace: Pace,
     /// The failure that the log knows of.
@@ -83,8 +62,7 @@ impl Keeper {
         managed: Managed,
         certificates: Arc<Certificates>,
         metrics: Arc<Metrics>,
-        leading: watch::Receiver<Leading>,
-        owner: watch::Sender<Owner>,
+        elected: Elected,
     ) -> Self {
         let counts = metrics.certificates.clone();
         let publication = |kind| {
@@ -97,8 +75,7 @@ impl Keeper {
                 names: managed.names.clone(),
                 lifetimes: managed.lifetimes,
             },
-            leading,
-            owner,
+            elected,
             follower: Follower::new(managed.secret.clone(), certificates, metrics),
             publications: Kind::ALL.map(publication),
             metrics: counts,
@@ -112,13 +89,13 @@ impl Keeper {
     }
 
     async fn run(mut self) {
-        let mut leading = self.leading.clone();
+        let mut leading = self.elected.leading.clone();
         let (mut secrets, mut configurations) = self.watch();
         loop {
-            if self.sight.lead(term(&self.leading), now()) {
+            if self.sight.lead(self.elected.term(), Moment::now()) {
                 (secrets, configurations) = self.watch();
             }
-            self.follower.offer_again(self.sight.state(), now());
+            self.follower.offer_again(self.sight.state(), Moment::now());
             let wake = self.act().await.min(self.next_offer());
             tokio::select! {
                 Some(event) = secrets.next() => self.see_secret(event),
@@ -152,13 +129,13 @@ impl Keeper {
     fn see_secret(&mut self, event: secret::Event) {
         match event {
             Ok(Some(secret)) => {
-                self.sight.see(secret::decode(&secret));
-                self.owner.send_replace(secret.owner_ref(&()));
+                self.sight.see(State::decode(&secret::entries(&secret)));
+                self.elected.owner.send_replace(secret.owner_ref(&()));
                 self.secret = Some(secret);
-                self.follower.offer(self.sight.state(), now());
+                self.follower.offer(self.sight.state(), Moment::now());
             }
             Ok(None) => {
-                self.owner.send_replace(None);
+                self.elected.owner.send_replace(None);
                 self.secret = None;
                 self.sight.see(Err(Unsound::Empty));
                 self.follower.lost();
@@ -176,7 +153,7 @@ impl Keeper {
 
     /// When to offer again what the follower refused for the time.
     fn next_offer(&self) -> Instant {
-        let wait = self.follower.again_at().map(|again_at| now().until(again_at));
+        let wait = self.follower.again_at().map(|again_at| Moment::now().until(again_at));
         Instant::now() + wait.unwrap_or(IDLE).min(IDLE)
     }
 
@@ -193,7 +170,7 @@ impl Keeper {
 
     /// Whether it still is the term in which the Secret was seen.
     fn leads(&self) -> bool {
-        self.sight.may_act() && self.sight.is_in(term(&self.leading))
+        self.sight.may_act() && self.sight.is_in(self.elected.term())
     }
 
     async fn advance(&mut self) -> Option<Instant> {
@@ -201,7 +178,7 @@ impl Keeper {
         if let Some(until) = self.pace.until(&version).filter(|until| *until > Instant::now()) {
             return Some(until);
         }
-        let now = now();
+        let now = Moment::now();
         match self.plan(now)? {
             Step::Wait(moment) => Some(Instant::now() + now.until(moment).min(IDLE)),
             Step::Change(change) => {
@@ -240,7 +217,7 @@ impl Keeper {
                 return false;
             }
         };
-        match secret::write(&self.secrets, secret, &state, change.answers()).await {
+        match secret::write(&self.secrets, secret, state.encode(), change.answers()).await {
             Ok(()) => self.changed(change, &state),
             Err(error) if error.is_conflict() => {
                 tracing::debug!(secret = self.managed.secret, "the Secret has just changed");
@@ -300,14 +277,4 @@ impl Keeper {
         }
         soonest
     }
-}
-
-/// The term in which this process leads now.
-fn term(leading: &watch::Receiver<Leading>) -> Option<u64> {
-    let term = leading.borrow().filter(|term| Instant::now() < term.until);
-    term.map(|term| term.number)
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

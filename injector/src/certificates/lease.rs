@@ -33,13 +33,13 @@ const RENEW_PERIOD: Duration = Duration::from_secs(2);
 /// How often a candidate looks: a Lease that was released is taken soon.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// A time of leadership; `None` while another replica leads.
-pub(super) type Leading = Option<Term>;
+pub(crate) type Leading = Option<Term>;
 /// What a Lease that is made belongs to; `None` while that does not exist.
-pub(super) type Owner = Option<OwnerReference>;
+pub(crate) type Owner = Option<OwnerReference>;
 
 /// A time of leadership without a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Term {
+pub(crate) struct Term {
     /// Another one each time that leadership begins.
     pub(super) number: u64,
     /// Until when this replica leads if it cannot renew the Lease.

@@ -1,4 +1,4 @@
-//! A point in time that can be calculated with, without end and without a clock.
+//! A point in time that can be calculated with, without end.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,6 +10,12 @@ use jiff::Timestamp;
 pub struct Moment(i64);
 
 impl Moment {
+    /// By this machine's clock.
+    #[must_use]
+    pub fn now() -> Self {
+        Timestamp::now().into()
+    }
+
     /// From whole seconds since 1970, as certificates have them.
     #[must_use]
     pub const fn from_second(second: i64) -> Self {

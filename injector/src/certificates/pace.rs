@@ -12,17 +12,17 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// Remembers over which version something was written, and when that may be tried again.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Option<(String, Instant)>);
+pub(crate) struct Pace(Option<(String, Instant)>);
 
 impl Pace {
     /// Until when to leave this version alone.
-    pub(super) fn until(&self, version: &str) -> Option<Instant> {
+    pub(crate) fn until(&self, version: &str) -> Option<Instant> {
         let (written, until) = self.0.as_ref()?;
         (written == version).then_some(*until)
     }
 
     /// Something was written over this version, or failed to be; when it may be tried again.
-    pub(super) fn done(&mut self, version: &str, success: bool) -> Instant {
+    pub(crate) fn done(&mut self, version: &str, success: bool) -> Instant {
         let until = Instant::now() + if success { PATIENCE } else { RETRY };
         self.0 = Some((version.to_owned(), until));
         until

@@ -10,17 +10,17 @@ use super::{Moment, State, Unsound};
 
 /// What this process has seen of the Secret.
 #[derive(Debug)]
-pub(super) struct Sight {
-    state: Result<State, Unsound>,
+pub(crate) struct Sight<S> {
+    state: Result<S, Unsound>,
     /// The last sound state.
-    memory: Option<State>,
+    memory: Option<S>,
     /// The term of leadership, and since when; `None` while another one leads.
     term: Option<(u64, Moment)>,
     /// Whether the Secret was read since this term began.
     fresh: bool,
 }
 
-impl Default for Sight {
+impl<S> Default for Sight<S> {
     fn default() -> Self {
         Self {
             state: Err(Unsound::Empty),
@@ -31,10 +31,10 @@ impl Default for Sight {
     }
 }
 
-impl Sight {
+impl<S: Clone> Sight<S> {
     /// Takes note of who leads: `term` tells apart times of leadership between which another one may
     /// have led. True when everything has to be looked at anew.
-    pub(super) fn lead(&mut self, term: Option<u64>, now: Moment) -> bool {
+    pub(crate) fn lead(&mut self, term: Option<u64>, now: Moment) -> bool {
         if self.is_in(term) {
             return false;
         }
@@ -44,7 +44,7 @@ impl Sight {
     }
 
     /// Takes note of what a watch shows that was begun in this term.
-    pub(super) fn see(&mut self, state: Result<State, Unsound>) {
+    pub(crate) fn see(&mut self, state: Result<S, Unsound>) {
         if let Ok(state) = &state {
             self.memory = Some(state.clone());
         }
@@ -53,28 +53,35 @@ impl Sight {
     }
 
     /// What was seen last; the Secret is empty before, and while it does not exist.
-    pub(super) fn state(&self) -> &Result<State, Unsound> {
+    pub(crate) fn state(&self) -> &Result<S, Unsound> {
         &self.state
     }
 
     /// The last sound state.
-    pub(super) fn memory(&self) -> Option<&State> {
+    pub(crate) fn memory(&self) -> Option<&S> {
         self.memory.as_ref()
     }
 
     /// Whether this process leads, and has seen the Secret since it does.
-    pub(super) fn may_act(&self) -> bool {
+    pub(crate) fn may_act(&self) -> bool {
         self.term.is_some() && self.fresh
     }
 
     /// Whether this is the term that is known of.
-    pub(super) fn is_in(&self, term: Option<u64>) -> bool {
+    pub(crate) fn is_in(&self, term: Option<u64>) -> bool {
         self.term.map(|(term, _)| term) == term
     }
 
+    /// Since when this process has led, if it has seen the Secret since; `None` when there must not be a plan.
+    pub(crate) fn led_since(&self) -> Option<Moment> {
+        self.term.filter(|_| self.fresh).map(|(_, since)| since)
+    }
+}
+
+impl Sight<State> {
     /// What a plan is made from; `None` when there must not be one.
-    pub(super) fn view<'a>(&'a self, in_force: Option<bool>, asked: Option<&'a str>) -> Option<View<'a>> {
-        let (_, led_since) = self.term.filter(|_| self.fresh)?;
+    pub(crate) fn view<'a>(&'a self, in_force: Option<bool>, asked: Option<&'a str>) -> Option<View<'a>> {
+        let led_since = self.led_since()?;
         Some(View {
             secret: self.state.as_ref(),
             memory: self.memory(),
@@ -88,7 +95,7 @@ impl Sight {
     ///
     /// While the Secret is unsound, what is remembered counts. While an overlap counts, nothing is
     /// repaired: the Secret has to say first that it does not, as a leader after this one could not know.
-    pub(super) fn bundle(&self) -> Option<String> {
+    pub(crate) fn bundle(&self) -> Option<String> {
         match &self.state {
             _ if !self.may_act() => None,
             Ok(state) if state.counts_on_its_bundle() => None,
@@ -105,7 +112,7 @@ mod tests {
     #[test]
     fn whoever_begins_to_lead_sees_the_secret_before_it_acts() {
         let now = Moment::from_second(1);
-        let mut sight = Sight::default();
+        let mut sight = Sight::<State>::default();
         sight.see(Err(Unsound::Empty));
         assert!(
             !sight.may_act() && sight.view(None, None).is_none(),

@@ -19,7 +19,7 @@ type Versions<T> = Vec<(Moment, T)>;
 /// A replica, and how far it is behind.
 #[derive(Default)]
 struct Replica {
-    sight: Sight,
+    sight: Sight<State>,
     /// The version of the Secret that its watch has shown.
     version: Option<usize>,
     /// What each configuration was seen to carry, and the version of that; `None` while not known.

@@ -1,0 +1,272 @@
+//! On the leader: the authorities of the mesh are kept as the plan says, and published.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, Resource, ResourceExt};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::bundle::{self, Bundle};
+use super::issuer::Authority;
+use super::metrics::{ApiObject, IdentityMetrics};
+use super::plan::{Change, Settings, Step, View, apply, plan};
+use super::state::State;
+use crate::certificates::election::Elected;
+use crate::certificates::pace::Pace;
+use crate::certificates::plan::Request;
+use crate::certificates::sight::Sight;
+use crate::certificates::{Moment, Unsound, secret};
+use crate::config::Signer;
+use crate::error::error_chain;
+
+/// The longest time between two looks at the clock, which may be set.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What leaves are signed with at this moment.
+#[derive(Debug)]
+pub(super) struct Issuing {
+    pub(super) authority: Authority,
+    /// How long a leaf may be valid.
+    pub(super) lifetime: Duration,
+}
+
+/// Keeps the authorities, and hands on what signs.
+pub(super) struct Keeper {
+    secrets: Api<Secret>,
+    signer: Signer,
+    settings: Settings,
+    elected: Elected,
+    metrics: IdentityMetrics,
+    /// The Secret as it was seen last; `None` before, and while it does not exist.
+    secret: Option<Secret>,
+    sight: Sight<State>,
+    bundle: Bundle,
+    pace: Pace,
+    /// The failure that the log knows of.
+    told: Option<String>,
+    issuing: watch::Sender<Option<Arc<Issuing>>>,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        client: &Client,
+        signer: Signer,
+        metrics: IdentityMetrics,
+        elected: Elected,
+        issuing: watch::Sender<Option<Arc<Issuing>>>,
+    ) -> Self {
+        Self {
+            secrets: Api::namespaced(client.clone(), &signer.election.namespace),
+            settings: Settings {
+                leaf: signer.lifetimes.leaf,
+                authority: signer.lifetimes.authority,
+                overlap: signer.lifetimes.overlap,
+                key_type: signer.key_type,
+            },
+            bundle: Bundle::new(client, signer.cluster_role.clone(), metrics.clone()),
+            signer,
+            elected,
+            metrics,
+            secret: None,
+            sight: Sight::default(),
+            pace: Pace::default(),
+            told: None,
+            issuing,
+        }
+    }
+
+    /// Never ends.
+    pub(super) async fn run(mut self) {
+        let mut leading = self.elected.leading.clone();
+        let (mut secrets, mut bundles) = self.watch();
+        loop {
+            if self.sight.lead(self.elected.term(), Moment::now()) {
+                (secrets, bundles) = self.watch();
+            }
+            let wake = self.act().await;
+            self.offer();
+            tokio::select! {
+                Some(event) = secrets.next() => self.see_secret(event),
+                Some(event) = bundles.next() => self.bundle.see(event),
+                _ = leading.changed() => {}
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    fn watch(&mut self) -> (BoxStream<'static, secret::Event>, BoxStream<'static, bundle::Event>) {
+        (secret::watch(&self.secrets, &self.signer.secret), self.bundle.watch())
+    }
+
+    fn see_secret(&mut self, event: secret::Event) {
+        match event {
+            Ok(Some(secret)) => {
+                let state = State::decode(&secret::entries(&secret));
+                if let Ok(state) = &state {
+                    let end = state.signer.certificate.not_after.second();
+                    self.metrics.authority_not_after.set(end);
+                }
+                self.sight.see(state);
+                self.elected.owner.send_replace(secret.owner_ref(&()));
+                self.secret = Some(secret);
+            }
+            Ok(None) => {
+                self.secret = None;
+                self.sight.see(Err(Unsound::Empty));
+                tracing::error!(
+                    secret = self.signer.secret,
+                    remedy =
+                        "it belongs to the Helm release: restore it with helm upgrade, and the leader fills it again",
+                    "the Secret with the authority of the mesh does not exist"
+                );
+            }
+            Err(error) => {
+                self.metrics.failed(ApiObject::Secret);
+                tracing::warn!(
+                    secret = self.signer.secret,
+                    error = error_chain(&error),
+                    "the watch on the Secret failed and is tried again"
+                );
+            }
+        }
+    }
+
+    /// Does what is to be done now; when to come again at the latest.
+    async fn act(&mut self) -> Instant {
+        let idle = Instant::now() + IDLE;
+        if !self.leads() {
+            return idle;
+        }
+        let advance = self.advance().await;
+        let publish = self.publish().await;
+        [advance, publish].into_iter().flatten().fold(idle, Instant::min)
+    }
+
+    /// Whether it still is the term in which the Secret was seen.
+    fn leads(&self) -> bool {
+        self.sight.may_act() && self.sight.is_in(self.elected.term())
+    }
+
+    async fn advance(&mut self) -> Option<Instant> {
+        let version = self.secret.as_ref()?.resource_version().unwrap_or_default();
+        if let Some(until) = self.pace.until(&version).filter(|until| *until > Instant::now()) {
+            return Some(until);
+        }
+        let (now, view) = (Moment::now(), self.view()?);
+        match plan(&view, now, &self.settings) {
+            Step::Wait(moment) => Some(Instant::now() + now.until(moment).min(IDLE)),
+            Step::Change(change) => {
+                let state = apply(change, &view, now, &self.settings);
+                let written = match state {
+                    Ok(state) => self.write(change, &state).await,
+                    Err(error) => {
+                        self.fail(error_chain(&error), "");
+                        false
+                    }
+                };
+                Some(self.pace.done(&version, written))
+            }
+        }
+    }
+
+    fn view(&self) -> Option<View<'_>> {
+        let state = self.sight.state().as_ref();
+        let asked = self.secret.as_ref().and_then(secret::asked);
+        Some(View {
+            secret: state,
+            memory: self.sight.memory(),
+            in_force: state.ok().and_then(|state| self.bundle.in_force(&state.bundle())),
+            asked: asked.map(str::parse) == Some(Ok(Request::Authority)),
+            led_since: self.sight.led_since()?,
+        })
+    }
+
+    /// Whether the change is written.
+    async fn write(&mut self, change: Change, state: &State) -> bool {
+        let Some(secret) = &self.secret else {
+            return false;
+        };
+        match secret::write(&self.secrets, secret, state.encode(), change.answers()).await {
+            Ok(()) => self.changed(change, state),
+            Err(error) if error.is_conflict() => {
+                tracing::debug!(secret = self.signer.secret, "the Secret has just changed");
+                return false;
+            }
+            Err(error) => {
+                self.fail(error_chain(&error), error.remedy());
+                return false;
+            }
+        }
+        true
+    }
+
+    fn fail(&mut self, error: String, remedy: &'static str) {
+        self.metrics.failed(ApiObject::Secret);
+        if self.told.as_ref() != Some(&error) {
+            tracing::error!(
+                secret = self.signer.secret,
+                error,
+                remedy,
+                "the authority of the mesh cannot be kept"
+            );
+            self.told = Some(error);
+        }
+    }
+
+    fn changed(&mut self, change: Change, state: &State) {
+        self.told = None;
+        if matches!(change, Change::Found | Change::Begin(_)) {
+            self.metrics.authorities.inc();
+        }
+        let why = change.why().map(tracing::field::display);
+        tracing::info!(
+            change = change.as_str(),
+            why,
+            authority = state.signer.certificate.subject,
+            next = state.next.as_ref().map(|next| &*next.certificate.subject),
+            secret = self.signer.secret,
+            "{}",
+            change.sentence()
+        );
+    }
+
+    /// While the Secret is unsound, what is remembered counts. While an overlap counts, nothing is repaired: the
+    /// Secret has to say first that it does not, as a leader after this one could not know.
+    async fn publish(&mut self) -> Option<Instant> {
+        let bundle = match self.sight.state() {
+            _ if !self.leads() => return None,
+            Ok(state) if state.next.is_some() && state.since.is_some() => return None,
+            Ok(state) => state.bundle(),
+            Err(_) => self.sight.memory()?.bundle(),
+        };
+        self.bundle.publish(&bundle).await
+    }
+
+    /// Lets leaves be signed, as long as this replica leads and everybody is told to trust them.
+    fn offer(&mut self) {
+        let state = self.sight.state().as_ref().ok();
+        let state = state.filter(|state| self.leads() && self.bundle.holds(&state.signer.certificate.pem()));
+        let Some(state) = state else {
+            self.issuing.send_replace(None);
+            return;
+        };
+        let lifetime = self.settings.leaf.min(state.longest_leaf);
+        let same = |issuing: &Arc<Issuing>| {
+            issuing.lifetime == lifetime && *issuing.authority.certificate() == state.signer.certificate
+        };
+        if self.issuing.borrow().as_ref().is_some_and(same) {
+            return;
+        }
+        match Authority::new(&state.signer, &[]) {
+            Ok(authority) => {
+                let issuing = Issuing { authority, lifetime };
+                self.issuing.send_replace(Some(Arc::new(issuing)));
+            }
+            Err(error) => self.fail(error_chain(&error), "give the Secret a key of another kind"),
+        }
+    }
+}
