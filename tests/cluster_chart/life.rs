@@ -230,6 +230,15 @@ fn assert_made(cluster: &Cluster, expected: &[&str]) {
     );
 }
 
+/// Both configurations tell a server of another mode that their `caBundle` is not its own.
+#[track_caller]
+fn assert_mode(cluster: &Cluster, mode: &str) {
+    for kind in CONFIGURATIONS {
+        let annotations = &get(cluster, kind, RELEASE)["metadata"]["annotations"];
+        assert_eq!(annotations["outrigger.mesh/certificates"], mode, "{kind}");
+    }
+}
+
 /// What each mode makes goes with it, when it is changed and at the end.
 #[test]
 fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
@@ -239,12 +248,14 @@ fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
     let before = objects(&cluster);
     release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
     assert_made(&cluster, SELF_MANAGED);
+    assert_mode(&cluster, "self-managed");
 
     let everything = json!({"certificates": {"mode": "cert-manager"}, "serviceMonitor": {"enabled": true},
         "prometheusRule": {"enabled": true}, "grafanaDashboard": {"enabled": true}, "networkPolicy": {"enabled": true},
         "templates": {"mine.yaml.hbs": "x"}});
     upgrade(&cluster, &everything);
     assert_made(&cluster, CERT_MANAGER);
+    assert_mode(&cluster, "cert-manager");
     for kind in CONFIGURATIONS {
         let annotation = &get(&cluster, kind, RELEASE)["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
         assert_eq!(annotation, "outrigger-system/outrigger");
@@ -254,6 +265,7 @@ fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
         &json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": pem(&cluster)}}),
     );
     assert_made(&cluster, &[]);
+    assert_mode(&cluster, "secret");
     for kind in CONFIGURATIONS {
         let configuration = get(&cluster, kind, RELEASE);
         let mut entries = configuration["webhooks"].as_array().unwrap().iter();
