@@ -50,6 +50,10 @@ pub const STATUS: &str = "outrigger.mesh/status";
 pub const FIELD_MANAGER: &str = "outrigger";
 /// Annotation of the Secret with the server's certificates: what to make anew at once.
 pub const ROTATE: &str = "outrigger.mesh/rotate";
+/// Annotation of the webhook configurations: the chart's mode of certificates, and so who writes `caBundle`.
+pub const CERTIFICATES_MODE: &str = "outrigger.mesh/certificates";
+/// Its value where the server does.
+pub const SELF_MANAGED: &str = "self-managed";
 
 /// The operator's settings, which no annotation can change. They have names of the same form so
 /// that one table serves both; only their environment variables exist.

@@ -40,6 +40,31 @@ fn a_changed_bundle_is_put_right() {
     replicas.iter().for_each(assert_no_errors);
 }
 
+/// As while an installation changes to another mode, and replicas of the old one still run and may write.
+#[test]
+fn a_configuration_of_another_mode_is_left_alone() {
+    let (installation, replicas) = Installation::with_replicas("modes", &[]);
+    let kind = KINDS[0];
+    let other = std::fs::read_to_string(&installation.cluster.authority().certificate).unwrap();
+    let annotate = |value: &str| {
+        let annotation = format!("outrigger.mesh/certificates{value}");
+        let command = ["annotate", "--overwrite", kind, installation.name, &annotation];
+        installation.cluster.kubectl(&command).expect_success();
+    };
+    let bundles = || installation.get(kind, installation.name)["webhooks"][0]["clientConfig"]["caBundle"].take();
+    annotate("=secret");
+    trust(&installation, kind, &other);
+    let theirs = bundles();
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(bundles(), theirs, "it stays");
+    annotate("=self-managed");
+    eventually("it is ours again", || installation.is_published());
+    annotate("-");
+    trust(&installation, kind, &other);
+    eventually("without a word it is ours", || installation.is_published());
+    replicas.iter().for_each(assert_no_errors);
+}
+
 /// What the configuration's owner changes stays.
 #[test]
 fn an_entry_that_is_added_or_removed_is_no_trouble() {

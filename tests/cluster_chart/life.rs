@@ -32,20 +32,29 @@ pub(crate) fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Writes in the running server's name, only its own fields.
-fn write_as_the_server(cluster: &Cluster, object: &Value) {
-    let arguments = [
-        "apply",
-        "--server-side",
-        "--field-manager=outrigger",
-        "-n",
-        NAMESPACE,
-        "-f",
-        "-",
-    ];
+/// Writes in the running server's name, as it does: a patch of this type, over the object that was seen.
+fn write_as_the_server(cluster: &Cluster, kind: &str, name: &str, format: &str, patch: &Value) {
+    let (format, patch) = (format!("--type={format}"), patch.to_string());
+    let target = ["patch", kind, name, "-n", NAMESPACE, "--field-manager=outrigger"];
     cluster
-        .kubectl_reading(&object.to_string(), &arguments)
+        .kubectl(&[&target[..], &[&format, "-p", &patch]].concat())
         .expect_success();
+}
+
+/// The patch that sets the bundle of every entry that has another one, if any has.
+fn bundle_patch(cluster: &Cluster, configuration: &Value) -> Option<Value> {
+    let bundle = bundle(cluster);
+    let seen = &configuration["metadata"]["resourceVersion"];
+    let mut operations = vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": seen})];
+    for (index, entry) in configuration["webhooks"].as_array().unwrap().iter().enumerate() {
+        if entry["clientConfig"]["caBundle"] != bundle {
+            let name = format!("/webhooks/{index}/name");
+            let path = format!("/webhooks/{index}/clientConfig/caBundle");
+            operations.push(json!({"op": "test", "path": name, "value": entry["name"]}));
+            operations.push(json!({"op": "add", "path": path, "value": bundle}));
+        }
+    }
+    (operations.len() > 1).then(|| operations.into())
 }
 
 pub(crate) const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
@@ -53,25 +62,22 @@ pub(crate) const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "V
 /// What a server writes in the mode self-managed.
 fn fill(cluster: &Cluster) {
     for kind in CONFIGURATIONS {
-        let entries = get(cluster, kind, RELEASE)["webhooks"].as_array().unwrap().clone();
-        let own = entries
-            .iter()
-            .map(|entry| json!({"name": entry["name"], "clientConfig": {"caBundle": bundle(cluster)}}));
-        let own: Vec<Value> = own.collect();
-        write_as_the_server(
-            cluster,
-            &json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": RELEASE}, "webhooks": own}),
-        );
+        if let Some(patch) = bundle_patch(cluster, &get(cluster, kind, RELEASE)) {
+            write_as_the_server(cluster, kind, RELEASE, "json", &patch);
+        }
     }
-    write_as_the_server(
-        cluster,
-        &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "outrigger-certificates"}, "data": {"tls.crt": "eA=="}}),
-    );
-    write_as_the_server(
-        cluster,
-        &json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "outrigger-leader"},
-                "spec": {"holderIdentity": "outrigger-0"}}),
-    );
+    for (kind, name, content) in [
+        ("secret", "outrigger-certificates", json!({"data": {"tls.crt": "eA=="}})),
+        (
+            "lease",
+            "outrigger-leader",
+            json!({"spec": {"holderIdentity": "outrigger-0"}}),
+        ),
+    ] {
+        let mut patch = content;
+        patch["metadata"] = json!({"resourceVersion": get(cluster, kind, name)["metadata"]["resourceVersion"]});
+        write_as_the_server(cluster, kind, name, "merge", &patch);
+    }
 }
 
 /// All that the server wrote is there, in every entry.
@@ -224,6 +230,15 @@ fn assert_made(cluster: &Cluster, expected: &[&str]) {
     );
 }
 
+/// Both configurations tell a server of another mode that their `caBundle` is not its own.
+#[track_caller]
+fn assert_mode(cluster: &Cluster, mode: &str) {
+    for kind in CONFIGURATIONS {
+        let annotations = &get(cluster, kind, RELEASE)["metadata"]["annotations"];
+        assert_eq!(annotations["outrigger.mesh/certificates"], mode, "{kind}");
+    }
+}
+
 /// What each mode makes goes with it, when it is changed and at the end.
 #[test]
 fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
@@ -233,12 +248,14 @@ fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
     let before = objects(&cluster);
     release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
     assert_made(&cluster, SELF_MANAGED);
+    assert_mode(&cluster, "self-managed");
 
     let everything = json!({"certificates": {"mode": "cert-manager"}, "serviceMonitor": {"enabled": true},
         "prometheusRule": {"enabled": true}, "grafanaDashboard": {"enabled": true}, "networkPolicy": {"enabled": true},
         "templates": {"mine.yaml.hbs": "x"}});
     upgrade(&cluster, &everything);
     assert_made(&cluster, CERT_MANAGER);
+    assert_mode(&cluster, "cert-manager");
     for kind in CONFIGURATIONS {
         let annotation = &get(&cluster, kind, RELEASE)["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
         assert_eq!(annotation, "outrigger-system/outrigger");
@@ -248,6 +265,7 @@ fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
         &json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": pem(&cluster)}}),
     );
     assert_made(&cluster, &[]);
+    assert_mode(&cluster, "secret");
     for kind in CONFIGURATIONS {
         let configuration = get(&cluster, kind, RELEASE);
         let mut entries = configuration["webhooks"].as_array().unwrap().iter();
@@ -280,7 +298,6 @@ fn helm_and_the_server_own_different_fields() {
     let cluster = Cluster::start();
     cluster.create_namespace(NAMESPACE, &[]);
     release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
-    // Without --force-conflicts: a field of Helm's would be a conflict.
     fill(&cluster);
     upgrade(&cluster, &json!({"replicaCount": 3, "webhook": {"timeoutSeconds": 10}}));
     fill(&cluster);
@@ -308,7 +325,7 @@ fn apply_as_gitops(cluster: &Cluster, values: &Value, flags: &[&str]) -> Answer 
     cluster.kubectl_reading(&list.to_string(), &[&usual, flags].concat())
 }
 
-/// An entry that one owner drops stays with the other's fields, and so without what makes it valid.
+/// Nor do they take back what the server wrote.
 #[test]
 fn tools_that_apply_on_the_servers_side_meet_no_conflict() {
     let cluster = Cluster::start();
@@ -321,8 +338,6 @@ fn tools_that_apply_on_the_servers_side_meet_no_conflict() {
     for (what, values) in there.chain(back) {
         apply_as_gitops(&cluster, &values, &[]).expect_success();
         assert_filled(&cluster, what);
-        // The server's own conflicts would show here.
-        fill(&cluster);
     }
     for kind in CONFIGURATIONS {
         let (server, installer) = (fields(&cluster, kind, "outrigger"), fields(&cluster, kind, "gitops"));

@@ -84,14 +84,14 @@ admissionReviewVersions: [v1]
 timeoutSeconds: {{ .context.Values.webhook.timeoutSeconds }}
 {{- end }}
 
-{{/* The annotations of both configurations, or nothing. */}}
+{{/* The annotations of both configurations. By the mode a server of another mode, which an upgrade has yet to replace,
+     leaves caBundle alone, whatever it has the rights to. */}}
 {{- define "outrigger.webhookAnnotations" -}}
 {{- $annotations := deepCopy .Values.webhook.annotations -}}
+{{- $annotations = set $annotations "outrigger.mesh/certificates" .Values.certificates.mode }}
 {{- if eq .Values.certificates.mode "cert-manager" }}
 {{- $annotations = set $annotations "cert-manager.io/inject-ca-from" (printf "%s/%s" .Release.Namespace (include "outrigger.fullname" .)) }}
 {{- end }}
-{{- with $annotations }}
 annotations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- toYaml $annotations | nindent 2 }}
 {{- end }}

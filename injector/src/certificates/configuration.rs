@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::api::{CallError, call, patch_params};
+use crate::names::{CERTIFICATES_MODE, SELF_MANAGED};
 use crate::silence::watch_object;
 
 /// Which of the two.
@@ -28,6 +29,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) resource_version: String,
+    /// Somebody else writes `caBundle`.
+    pub(super) foreign: bool,
     /// Name and `caBundle` of each entry, in order; empty where there is none.
     entries: Vec<(String, Vec<u8>)>,
 }
@@ -85,8 +88,10 @@ trait Configuration: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwn
     fn seen(&self) -> Seen {
         let bundle = |config: &WebhookClientConfig| config.ca_bundle.clone().unwrap_or_default().0;
         let entries = self.entries().into_iter();
+        let mode = self.annotations().get(CERTIFICATES_MODE);
         Seen {
             resource_version: self.resource_version().unwrap_or_default(),
+            foreign: mode.is_some_and(|mode| mode != SELF_MANAGED),
             entries: entries.map(|(name, config)| (name.clone(), bundle(config))).collect(),
         }
     }
@@ -177,6 +182,19 @@ mod tests {
             Seen::default().carries("anything"),
             "without entries nothing is missing"
         );
+    }
+
+    /// As while an installation changes to another mode and replicas of the old one still run.
+    #[test]
+    fn a_configuration_of_another_mode_is_foreign() {
+        let foreign = |mode: Option<&str>| {
+            let mut configuration = configuration();
+            let annotations = configuration.annotations_mut();
+            annotations.extend(mode.map(|mode| (CERTIFICATES_MODE.to_owned(), mode.to_owned())));
+            configuration.seen().foreign
+        };
+        assert!(!foreign(None) && !foreign(Some("self-managed")));
+        assert!(foreign(Some("cert-manager")) && foreign(Some("secret")));
     }
 
     #[test]

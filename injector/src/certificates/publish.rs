@@ -33,7 +33,8 @@ pub(super) struct Publication {
 #[derive(Debug)]
 enum View {
     Unknown,
-    Absent,
+    /// It does not exist, or somebody else writes its `caBundle`.
+    NotOurs,
     Present(Seen),
 }
 
@@ -63,8 +64,8 @@ impl Publication {
     /// Takes note of what the watch shows.
     pub(super) fn see(&mut self, event: watcher::Result<Option<Seen>>) {
         match event {
-            Ok(Some(seen)) => self.view = View::Present(seen),
-            Ok(None) => self.view = View::Absent,
+            Ok(Some(seen)) if !seen.foreign => self.view = View::Present(seen),
+            Ok(_) => self.view = View::NotOurs,
             Err(error) => {
                 self.metrics.failed(ApiObject::Configuration);
                 tracing::warn!(
@@ -78,11 +79,11 @@ impl Publication {
     }
 
     /// Whether nobody is called who trusts less, or more, than this bundle; `None` while that is not
-    /// known. A configuration that does not exist calls nobody.
+    /// known. A configuration that does not exist calls nobody, and what is not ours is not waited for.
     pub(super) fn in_force(&self, bundle: &str) -> Option<bool> {
         match &self.view {
             View::Unknown => None,
-            View::Absent => Some(true),
+            View::NotOurs => Some(true),
             View::Present(seen) => Some(seen.carries(bundle)),
         }
     }
