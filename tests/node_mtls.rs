@@ -1,0 +1,60 @@
+//! Identities that Kubernetes hands out and Outrigger signs, and mTLS between pods that have them: a real kubelet asks, a
+//! real API server checks, and real bytes pass between the proxies.
+//!
+//! All tests share one node with the chart installed, each in namespaces of its own. They wait for pods most of the time,
+//! so more of them run at once than there are cores.
+#![allow(clippy::unwrap_used)]
+
+use std::process::ExitCode;
+use std::sync::{Arc, LazyLock};
+
+use libtest_mimic::{Arguments, Trial};
+use outrigger::names;
+
+use workloads::{Echo, Mesh};
+
+#[path = "support/cluster.rs"]
+mod cluster;
+#[path = "node_mtls/identities.rs"]
+mod identities;
+#[path = "support/node.rs"]
+mod node;
+#[path = "support/release.rs"]
+mod release;
+#[path = "node_mtls/wire.rs"]
+mod wire;
+#[path = "support/workloads.rs"]
+mod workloads;
+
+/// How many tests run at once, unless `--test-threads` says otherwise.
+const AT_ONCE: usize = 6;
+
+/// A test by the name of its function.
+macro_rules! tests {
+    ($($module:ident :: $test:ident),* $(,)?) => {
+        [$((concat!(stringify!($module), "::", stringify!($test)), $module::$test as fn(&Mesh))),*]
+    };
+}
+
+/// An application whose proxy has the template `mtls`.
+pub(crate) fn mtls(name: &str) -> Echo {
+    Echo::new(name).annotation(names::TEMPLATE, "mtls")
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
+    let mesh = Arc::new(LazyLock::new((|| Mesh::start(&[])) as fn() -> Mesh));
+    let tests = tests![identities::are_what_the_pod_is, wire::carries_nothing_in_plain,];
+    let trials = tests.map(|(name, test)| {
+        let mesh = Arc::clone(&mesh);
+        Trial::test(name, move || {
+            test(&mesh);
+            Ok(())
+        })
+    });
+    let outcome = libtest_mimic::run(&arguments, trials.into());
+    // The node ends here, with the last who has it.
+    drop(mesh);
+    outcome.exit_code()
+}
