@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use libtest_mimic::{Arguments, Trial};
 use outrigger::names;
 
-use workloads::{Echo, Mesh};
+use workloads::{Echo, Mesh, client};
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -21,6 +21,10 @@ mod identities;
 mod node;
 #[path = "support/release.rs"]
 mod release;
+#[path = "node_mtls/servers.rs"]
+mod servers;
+#[path = "node_mtls/strangers.rs"]
+mod strangers;
 #[path = "node_mtls/wire.rs"]
 mod wire;
 #[path = "support/workloads.rs"]
@@ -41,11 +45,23 @@ pub(crate) fn mtls(name: &str) -> Echo {
     Echo::new(name).annotation(names::TEMPLATE, "mtls")
 }
 
+/// A caller of the mesh, which serves nothing.
+pub(crate) fn caller(name: &str, upstreams: &str) -> Echo {
+    let meshed = client(name).label(names::INJECT, "enabled");
+    meshed.annotation(names::TEMPLATE, "mtls").upstreams(upstreams)
+}
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
     let mesh = Arc::new(LazyLock::new((|| Mesh::start(&[])) as fn() -> Mesh));
-    let tests = tests![identities::are_what_the_pod_is, wire::carries_nothing_in_plain,];
+    let tests = tests![
+        wire::carries_nothing_in_plain,
+        strangers::are_refused,
+        servers::of_another_identity_get_no_request,
+        strangers::are_served_beside_the_mesh_when_permissive,
+        identities::are_what_the_pod_is,
+    ];
     let trials = tests.map(|(name, test)| {
         let mesh = Arc::clone(&mesh);
         Trial::test(name, move || {

@@ -129,6 +129,12 @@ impl Node {
         self.cluster.restart_api_server();
     }
 
+    /// Kills the kubelet and starts it again, while its pods run on. It then asks for new certificates for all of them: it
+    /// remembers no key.
+    pub(crate) fn restart_kubelet(&self) {
+        self.daemons.restart("kubelet");
+    }
+
     /// A command that runs in the node's network, where Services have their addresses.
     pub(crate) fn in_network(&self, program: impl AsRef<OsStr>) -> Command {
         self.enclosure.in_network(program.as_ref())

@@ -135,6 +135,12 @@ impl Namespace<'_> {
         }
     }
 
+    /// The same for applications whose Services nobody outside of the mesh reaches.
+    pub(crate) fn deploy_unreached(&self, apps: &[&Echo]) {
+        apps.iter().for_each(|app| self.create(app));
+        apps.iter().for_each(|app| self.wait_until_served(&app.name));
+    }
+
     /// Waits until a Service takes connections: its rules follow a moment after its pods. One without an address has none.
     fn wait_until_reached(&self, service: &str) {
         let spec = self.get(&["service", service])["spec"].take();
