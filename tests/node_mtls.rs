@@ -21,6 +21,8 @@ mod identities;
 mod node;
 #[path = "support/release.rs"]
 mod release;
+#[path = "node_mtls/rotation.rs"]
+mod rotation;
 #[path = "node_mtls/servers.rs"]
 mod servers;
 #[path = "node_mtls/strangers.rs"]
@@ -54,14 +56,30 @@ pub(crate) fn caller(name: &str, upstreams: &str) -> Echo {
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
-    let mesh = Arc::new(LazyLock::new((|| Mesh::start(&[])) as fn() -> Mesh));
-    let tests = tests![
+    let together = tests![
         wire::carries_nothing_in_plain,
         strangers::are_refused,
         servers::of_another_identity_get_no_request,
         strangers::are_served_beside_the_mesh_when_permissive,
         identities::are_what_the_pod_is,
     ];
+    let apart = tests![
+        rotation::of_leaves_fails_no_request,
+        rotation::of_the_root_fails_no_request,
+        rotation::waits_for_a_signer_that_is_away,
+    ];
+    let mut failed = run(&arguments, together, &[]);
+    arguments.test_threads = Some(1);
+    let overlap = format!("--set={}", rotation::OVERLAP);
+    failed |= run(&arguments, apart, &[&overlap]);
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Runs tests on one mesh, installed with these flags of Helm, which starts with the first; whether one has failed.
+fn run<const N: usize>(arguments: &Arguments, tests: [(&str, fn(&Mesh)); N], flags: &[&str]) -> bool {
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    let start = move || Mesh::start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+    let mesh = Arc::new(LazyLock::new(start));
     let trials = tests.map(|(name, test)| {
         let mesh = Arc::clone(&mesh);
         Trial::test(name, move || {
@@ -69,8 +87,7 @@ fn main() -> ExitCode {
             Ok(())
         })
     });
-    let outcome = libtest_mimic::run(&arguments, trials.into());
-    // The node ends here, with the last who has it.
+    // The node ends with the last who has it.
     drop(mesh);
-    outcome.exit_code()
+    libtest_mimic::run(arguments, trials.into()).has_failed()
 }

@@ -30,6 +30,14 @@ impl Identity {
         self.folder.path().join(name)
     }
 
+    pub(crate) fn serial(&self) -> String {
+        self.shown(&["-serial"])
+    }
+
+    pub(crate) fn issuer(&self) -> String {
+        self.shown(&["-issuer"])
+    }
+
     /// What `openssl` says about its certificate.
     fn shown(&self, options: &[&str]) -> String {
         let file = self.file("bundle.pem").display().to_string();
