@@ -54,7 +54,9 @@ fn forwards_ports(shop: &Namespace<'_>, object: &str) {
     let folder = tempfile::tempdir().unwrap();
     let mut forward = Processes::new(folder.path());
     let kubeconfig = format!("--kubeconfig={}", shop.node.cluster.kubeconfig().display());
-    let arguments = [&kubeconfig, "-n", &shop.name, "port-forward", object, ":8080"];
+    // There is no home folder for its cache.
+    let cache = format!("--cache-dir={}", folder.path().join("cache").display());
+    let arguments = [&kubeconfig, &cache, "-n", &shop.name, "port-forward", object, ":8080"];
     forward.start("port-forward", &tool("KUBECTL"), &arguments.map(str::to_owned));
     let port = || {
         let log = std::fs::read_to_string(forward.log("port-forward")).unwrap();
