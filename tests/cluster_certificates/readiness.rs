@@ -1,14 +1,16 @@
-//! A replica that serves what callers refuse is not ready. Nobody leads here, so that nobody puts anything right.
+//! What a replica serves and what it says of that. Nobody leads here, so that nobody puts anything right.
 
 use std::time::Duration;
 
+use outrigger::certificates::certificate::BACKDATED;
 use outrigger::certificates::make::apply;
-use outrigger::certificates::plan::{Change, Settings};
+use outrigger::certificates::plan::{Change, Settings, Why};
 use outrigger::certificates::{Moment, State, Unsound};
 use outrigger::config::Lifetimes;
 use serde_json::{Value, json};
 
-use crate::installation::{Installation, LEASE};
+use crate::installation::{Installation, LEASE, metric};
+use crate::watchers::handshake;
 use crate::webhooks::{Server, eventually, page};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -24,18 +26,24 @@ fn leaderless(name: &'static str, state: impl FnOnce() -> State) -> (Installatio
     (installation, replica)
 }
 
-/// A new authority, and a certificate that is valid for so long from now on.
-fn found(certificate: Duration) -> State {
-    let settings = Settings {
+fn settings(certificate: Duration) -> Settings {
+    Settings {
         names: ["127.0.0.1", "localhost"].map(Into::into).into(),
         lifetimes: Lifetimes {
             certificate,
             authority: DAY,
             overlap: DAY / 24,
         },
-    };
-    let now = Moment::from(jiff::Timestamp::now());
-    apply(Change::Found, Err(&Unsound::Empty), None, now, &settings).unwrap()
+    }
+}
+
+fn now() -> Moment {
+    jiff::Timestamp::now().into()
+}
+
+/// A new authority, and a certificate that is valid for so long from now on.
+fn found(certificate: Duration) -> State {
+    apply(Change::Found, Err(&Unsound::Empty), None, now(), &settings(certificate)).unwrap()
 }
 
 /// Puts it into the Secret, as it is.
@@ -62,6 +70,29 @@ fn an_expired_certificate_is_not_ready() {
     eventually_refused(&replica, "the one that is served was valid until 2");
     put(&installation, &found(DAY));
     eventually("it is ready again", || page(replica.admin, "/readyz").0 == 200);
+}
+
+/// The clock of the replica that made it is ahead. Nothing but time passes after that.
+#[test]
+fn a_certificate_is_served_when_it_begins_to_be_valid() {
+    let first = found(DAY);
+    let (installation, replica) = leaderless("ahead", || first.clone());
+    eventually("it is ready", || page(replica.admin, "/readyz").0 == 200);
+    let ahead = now().plus(BACKDATED + Duration::from_secs(10));
+    let second = apply(Change::Issue(Why::Due), Ok(&first), None, ahead, &settings(DAY)).unwrap();
+    put(&installation, &second);
+    let shown = || handshake(replica.admission, first.bundle().as_bytes()).unwrap();
+    let leaf = |state: &State| state.leaf.as_ref().unwrap().certificate.der().clone();
+    eventually("it is refused", || {
+        metric(&replica, "outrigger_certificate_reload_failures_total") == 1.0
+    });
+    assert_eq!(shown(), leaf(&first));
+    eventually("it is served", || shown() == leaf(&second));
+    assert!(
+        now() >= second.leaf.as_ref().unwrap().certificate.not_before,
+        "not before"
+    );
+    assert_eq!(page(replica.admin, "/readyz").0, 200);
 }
 
 /// As after an older Secret was restored whose certificate is broken.
