@@ -31,6 +31,8 @@ mod refusals;
 mod rendering;
 #[path = "cluster_chart/selectors.rs"]
 mod selectors;
+#[path = "cluster_chart/signing.rs"]
+mod signing;
 #[path = "cluster_chart/together.rs"]
 mod together;
 #[path = "cluster_chart/verify.rs"]

@@ -13,7 +13,7 @@ use crate::verify::with_token;
 use crate::webhooks::{Server, eventually};
 
 /// Starts a replica as the chart would; only addresses, the way to the API server and the place of a file differ.
-fn replica(cluster: &Cluster, name: &str) -> Server {
+pub(crate) fn replica(cluster: &Cluster, name: &str) -> Server {
     let objects = rendered(&json!({}));
     let token = cluster.kubectl(&["create", "token", RELEASE, "-n", NAMESPACE]);
     let kubeconfig = with_token(cluster, token.expect_success().trim(), name);

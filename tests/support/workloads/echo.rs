@@ -99,6 +99,12 @@ impl Echo {
         self
     }
 
+    /// A Service that leads to pods that are not ready too.
+    pub(crate) fn reached_at_any_time(mut self) -> Self {
+        self.service.insert("publishNotReadyAddresses".to_owned(), true.into());
+        self
+    }
+
     /// A Service with addresses of these families alone: `["IPv6"]`, or both.
     pub(crate) fn families(mut self, families: &[&str]) -> Self {
         let policy = if families.len() > 1 {
