@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+use outrigger::names::{SIGNER, TRUST_BUNDLE};
 use serde_json::{Value, json};
 
 use crate::release::{Release, eventually};
@@ -16,6 +18,8 @@ type Rights = BTreeSet<(String, String)>;
 pub(crate) fn are_those_that_were_used(release: &Release<'_>) {
     ask_about_an_unknown_namespace(release);
     lose_the_lease(release);
+    change_the_trust_bundle(release);
+    ask_for_an_identity(release);
     assert_eq!(used(release), granted(release), "the second is what the chart grants");
 }
 
@@ -48,6 +52,41 @@ fn lose_the_lease(release: &Release<'_>) {
     eventually("the Lease is made again", || !release.kubectl(&find).is_empty());
 }
 
+/// The server puts it right.
+fn change_the_trust_bundle(release: &Release<'_>) {
+    let bundle = || release.get(&["clustertrustbundle", TRUST_BUNDLE])["spec"]["trustBundle"].take();
+    let ours = bundle();
+    let foreign = json!({"spec": {"trustBundle": release.authorities().concat()}}).to_string();
+    let edit = [
+        "patch",
+        "clustertrustbundle",
+        TRUST_BUNDLE,
+        "--type=merge",
+        "-p",
+        &foreign,
+    ];
+    release.kubectl(&edit);
+    eventually("the trust bundle is put right", || bundle() == ours);
+}
+
+/// As a kubelet does for a pod.
+fn ask_for_an_identity(release: &Release<'_>) {
+    let key = rcgen::KeyPair::generate().expect("there is randomness");
+    let stub = rcgen::CertificateParams::default().serialize_request(&key);
+    let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "PodCertificateRequest",
+    "metadata": {"name": "some-pod"}, "spec": {
+        "signerName": SIGNER, "podName": "some-pod", "podUID": "1", "serviceAccountName": "default",
+        "serviceAccountUID": "2", "nodeName": "node", "nodeUID": "3", "maxExpirationSeconds": 3600,
+        "stubPKCS10Request": BASE64_STANDARD.encode(stub.expect("a key of ours").der()),
+    }});
+    let namespaced = ["-n", crate::release::NAMESPACE, "create", "-f", "-"];
+    let created = release.node.cluster.kubectl_reading(&request.to_string(), &namespaced);
+    created.expect_success();
+    eventually("it is answered", || {
+        release.get(&["podcertificaterequest", "some-pod"])["status"]["certificateChain"].is_string()
+    });
+}
+
 fn used(release: &Release<'_>) -> Rights {
     let log = std::fs::read_to_string(release.node.audit_log()).expect("the API server writes it");
     let events = log
@@ -56,7 +95,8 @@ fn used(release: &Release<'_>) -> Rights {
     let ours = events.filter(|event| event["user"]["username"] == ACCOUNT);
     ours.filter_map(|event| {
         let object = &event["objectRef"];
-        let resource = format!("{}/{}", text(&object["apiGroup"]), text(object.get("resource")?));
+        let resource = [object.get("resource")?, &object["subresource"]].map(text).join("/");
+        let resource = format!("{}/{}", text(&object["apiGroup"]), resource.trim_end_matches('/'));
         Some((text(&event["verb"]).to_owned(), resource))
     })
     .collect()
@@ -68,7 +108,9 @@ fn granted(release: &Release<'_>) -> Rights {
         release.get(&["role", "outrigger"]),
     ];
     let rules = roles.iter().filter_map(|role| role["rules"].as_array()).flatten();
-    rules.flat_map(rights_of).collect()
+    // Verbs on a signer are asked for by the API server itself when others are used, and no request.
+    let requested = rules.filter(|rule| rule["resources"] != json!(["signers"]));
+    requested.flat_map(rights_of).collect()
 }
 
 fn rights_of(rule: &Value) -> Rights {
