@@ -90,6 +90,10 @@ test-cluster: packages ## Run the suites against a real Kubernetes control plane
 test-node: packages ## Run the suites against a whole cluster of one node (as root)
 	tests/run-suites node-tests --locked
 
+.PHONY: test-mtls
+test-mtls: packages ## Run the suite of identities and mTLS between pods alone (as root)
+	eval "$$(tests/print-env)"; cargo test --locked --features cluster-tests,node-tests,tool-tests --test node_mtls
+
 .PHONY: test-steady
 test-steady: packages ## Create pods for minutes while all kinds of things happen to Outrigger; ends with the count (as root)
 	eval "$$(tests/print-env)"; TEST_STEADY_SECONDS=60 cargo test --locked --features cluster-tests,node-tests,tool-tests --test cluster_steady -- --nocapture
