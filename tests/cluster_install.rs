@@ -29,10 +29,22 @@ const SHOP: &str = "shop";
 /// A node with the namespaces that the tests use.
 fn start() -> Node {
     let node = Node::start();
+    // The kubelet makes it a moment after the node is ready.
+    let lease = ["get", "lease", node::NAME, "--namespace=kube-node-lease"];
+    release::eventually("the node has its Lease", || node.cluster.kubectl(&lease).success);
     node.cluster.create_namespace(release::NAMESPACE, &[]);
     node.cluster
         .create_namespace(SHOP, &[("outrigger.mesh/inject", "enabled")]);
     node
+}
+
+/// Waits until pods are created: the rules of the Service follow its pods a moment later.
+fn wait_until_called(node: &Node) {
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {environment: dev}}, spec: {containers: [{name: a, image: a}]}}";
+    let create = ["create", "--dry-run=server", "--namespace", SHOP, "--filename=-"];
+    release::eventually("the webhooks are reached", || {
+        node.cluster.kubectl_reading(pod, &create).success
+    });
 }
 
 /// What became of the pods that were created while something happened.
@@ -67,9 +79,12 @@ fn objects(cluster: &Cluster) -> BTreeSet<String> {
 /// Waits until nothing is there that was not there before, but for what may stay; tells what of that has.
 fn wait_for_the_end(cluster: &Cluster, before: &BTreeSet<String>, may_stay: &[&str]) -> Vec<String> {
     let left = || objects(cluster).difference(before).cloned().collect::<Vec<_>>();
-    release::eventually("nothing is left", || {
-        left().iter().all(|object| may_stay.contains(&&**object))
-    });
+    let gone = || left().iter().all(|object| may_stay.contains(&&**object));
+    let started = std::time::Instant::now();
+    while !gone() {
+        assert!(started.elapsed() < cluster::PATIENCE / 4, "it has left: {:?}", left());
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
     let missing: Vec<_> = before.difference(&objects(cluster)).cloned().collect();
     assert_eq!(missing, Vec::<String>::new(), "the release took more than its own");
     left()

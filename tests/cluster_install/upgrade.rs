@@ -2,7 +2,7 @@
 
 use crate::cluster::tools::Helm;
 use crate::release::{NAMESPACE, Release};
-use crate::{assert_unharmed, objects, start, wait_for_the_end, while_pods_are_created};
+use crate::{assert_unharmed, objects, start, wait_for_the_end, wait_until_called, while_pods_are_created};
 
 /// A release of Helm 3 goes on with Helm 4: first as Helm 3 applied it, then on the API server's side.
 #[test]
@@ -11,6 +11,7 @@ fn a_release_of_helm_3_goes_on_with_helm_4() {
     let before = objects(&node.cluster);
     let mut release = Release::install_by(Helm::Three, &node, &[]);
     let bundles = release.bundles();
+    wait_until_called(&node);
     let tally = while_pods_are_created(&node, || {
         release.helm = Helm::Four;
         let sides = ["auto", "true", "true"];
