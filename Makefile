@@ -42,7 +42,7 @@ image: packages build ## Write the container image as an OCI archive to target/d
 .PHONY: fmt
 fmt: ## Check the formatting of Rust and Go
 	cargo fmt --check
-	@badly=$$(gofmt -l tests/yaml-judge tests/echo); [[ -z $$badly ]] || { echo "run gofmt -w on: $$badly" >&2; exit 1; }
+	@badly=$$(gofmt -l tests/yaml-judge tests/echo tests/cert-manager); [[ -z $$badly ]] || { echo "run gofmt -w on: $$badly" >&2; exit 1; }
 
 .PHONY: clippy
 clippy: ## Lint everything, warnings are errors
@@ -77,6 +77,7 @@ env: ## Print the variables that name these programs, for the eval of a shell
 test-judge: ## Test the programs in Go that the tests use
 	cd tests/yaml-judge && go vet . && go test .
 	cd tests/echo && go vet . && go test .
+	cd tests/cert-manager && go vet .
 
 .PHONY: test-tools
 test-tools: packages ## Run the suites that need nginx, nftables or the YAML judge (as root)

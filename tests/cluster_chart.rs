@@ -38,16 +38,7 @@ mod together;
 #[path = "cluster_chart/verify.rs"]
 mod verify;
 
-/// `below` over `above`, as Helm puts values over each other.
-fn merged(above: &serde_json::Value, below: &serde_json::Value) -> serde_json::Value {
-    use serde_json::Value;
-    let (Value::Object(above), Value::Object(below)) = (above, below) else {
-        return below.clone();
-    };
-    let mut result = above.clone();
-    for (key, value) in below {
-        let value = above.get(key).map_or_else(|| value.clone(), |old| merged(old, value));
-        result.insert(key.clone(), value);
-    }
-    Value::Object(result)
-}
+use helm::merged;
+
+/// Helm 4 has a suite of its own, `cluster_chart_helm4`.
+const HELM: cluster::tools::Helm = cluster::tools::Helm::Three;

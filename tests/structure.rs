@@ -80,3 +80,18 @@ fn templates_differ_by_their_identity_alone() {
     let added = mtls.lines().count() - plain.lines().count();
     assert_eq!(added, 20, "lines of the identity's volume, mount and mark");
 }
+
+/// The API server learns of cert-manager's resources by what one version says of them, and that version is what runs.
+#[test]
+fn the_tests_have_one_version_of_cert_manager() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cluster");
+    let version = |table: &str| {
+        let text = std::fs::read_to_string(folder.join(table)).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let found = words
+            .iter()
+            .find_map(|word| word.strip_prefix("github.com/cert-manager/cert-manager@"));
+        found.unwrap_or_else(|| panic!("{table} has none")).to_owned()
+    };
+    assert_eq!(version("programs"), version("definitions"));
+}

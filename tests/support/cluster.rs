@@ -180,6 +180,16 @@ impl Cluster {
             .unwrap_or_else(|failure| panic!("{failure}"));
     }
 
+    /// Makes the resources of cert-manager and of the Prometheus Operator known. Their definitions are too large for the
+    /// annotation of `kubectl apply`.
+    pub(crate) fn install_definitions(&self) {
+        let file = tool("TEST_DEFINITIONS");
+        let file = file.to_str().expect("the path is UTF-8");
+        self.kubectl(&["create", "-f", file]).expect_success();
+        self.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
+            .expect_success();
+    }
+
     fn try_start() -> Result<Self, String> {
         // Cargo names a folder for tests, not for examples.
         let parent = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);

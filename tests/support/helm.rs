@@ -1,4 +1,4 @@
-//! Helm, and what it makes of the chart.
+//! Helm, and what it makes of the chart. Which Helm, the suite says: `const HELM`.
 #![allow(dead_code, reason = "each suite uses its own part of the support modules")]
 
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::cluster::{Answer, Cluster, tool};
+use crate::cluster::{Answer, Cluster};
 
 /// Where releases are installed.
 pub(crate) const NAMESPACE: &str = "outrigger-system";
@@ -24,7 +24,7 @@ pub(crate) fn chart() -> String {
 /// Runs Helm, which finds the cluster by the kubeconfig, if there is one.
 fn run(kubeconfig: Option<&Path>, input: &str, arguments: &[&str]) -> Answer {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build folder is writable");
-    let mut command = Command::new(tool("HELM"));
+    let mut command = Command::new(crate::HELM.program());
     command.env_clear().env("HOME", home.path()).args(arguments);
     if let Some(path) = kubeconfig {
         command.env("KUBECONFIG", path);
@@ -57,20 +57,7 @@ pub(crate) fn offline(values: &Value, arguments: &[&str]) -> Answer {
 /// What `helm template` says with these values over the chart's own.
 pub(crate) fn template(values: &Value) -> Answer {
     let chart = chart();
-    offline(
-        values,
-        &[
-            "template",
-            RELEASE,
-            &chart,
-            "-n",
-            NAMESPACE,
-            "--kube-version",
-            "1.37.2",
-            "-f",
-            "-",
-        ],
-    )
+    offline(values, &["template", RELEASE, &chart, "-n", NAMESPACE, "-f", "-"])
 }
 
 /// The objects of the chart with these values, those of its test among them.
@@ -92,13 +79,20 @@ pub(crate) fn only<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
     object
 }
 
-/// Makes the resources of cert-manager and of the Prometheus Operator known. Their definitions are too large for the
-/// annotation of `kubectl apply`.
+/// [`Cluster::install_definitions`].
 pub(crate) fn install_definitions(cluster: &Cluster) {
-    let file = tool("TEST_DEFINITIONS");
-    let file = file.to_str().expect("the path is UTF-8");
-    cluster.kubectl(&["create", "-f", file]).expect_success();
-    cluster
-        .kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
-        .expect_success();
+    cluster.install_definitions();
+}
+
+/// `below` over `above`, as Helm puts values over each other.
+pub(crate) fn merged(above: &Value, below: &Value) -> Value {
+    let (Value::Object(above), Value::Object(below)) = (above, below) else {
+        return below.clone();
+    };
+    let mut result = above.clone();
+    for (key, value) in below {
+        let value = above.get(key).map_or_else(|| value.clone(), |old| merged(old, value));
+        result.insert(key.clone(), value);
+    }
+    Value::Object(result)
 }

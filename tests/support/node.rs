@@ -12,7 +12,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::cluster::processes::{Processes, kill, wait};
-use crate::cluster::{Answer, Cluster, tool};
+use crate::cluster::tools::Helm;
+use crate::cluster::{Answer, Cluster};
 use enclosure::Enclosure;
 pub(crate) use life::Life;
 
@@ -105,12 +106,22 @@ impl Node {
 
     /// Runs Helm as the administrator.
     pub(crate) fn helm(&self, arguments: &[&str]) -> Answer {
-        self.cluster.run_as_administrator(&tool("HELM"), "", arguments)
+        self.helm_of(Helm::Three, arguments)
+    }
+
+    /// The same by one of the versions.
+    pub(crate) fn helm_of(&self, helm: Helm, arguments: &[&str]) -> Answer {
+        self.cluster.run_as_administrator(&helm.program(), "", arguments)
     }
 
     /// Installs the chart as the documentation says, or upgrades it, with the images of the node, and waits until it is
     /// ready. Other arguments of Helm, such as `--set`, may follow.
     pub(crate) fn install(&self, arguments: &[&str]) -> Answer {
+        self.install_by(Helm::Three, arguments)
+    }
+
+    /// The same by one of the versions of Helm.
+    pub(crate) fn install_by(&self, helm: Helm, arguments: &[&str]) -> Answer {
         const RELEASE: [&str; 8] = [
             "upgrade",
             "--install",
@@ -121,7 +132,7 @@ impl Node {
             "--wait",
             "--timeout=3m",
         ];
-        self.helm(&[&RELEASE[..], &images::VALUES, arguments].concat())
+        self.helm_of(helm, &[&RELEASE[..], &images::VALUES, arguments].concat())
     }
 
     /// Kills the API server, starts it again with the same flags, and waits until it is ready.

@@ -7,6 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::Value;
 
 use crate::cluster::PATIENCE;
+use crate::cluster::tools::Helm;
 use crate::node::Node;
 
 /// Where the release is.
@@ -15,14 +16,20 @@ pub(crate) const NAMESPACE: &str = "outrigger-system";
 /// A release of the chart called `outrigger`.
 pub(crate) struct Release<'a> {
     pub(crate) node: &'a Node,
+    pub(crate) helm: Helm,
     values: Vec<String>,
 }
 
 impl<'a> Release<'a> {
     /// Installs it with these flags, and waits until it runs and is called.
     pub(crate) fn install(node: &'a Node, flags: &[&str]) -> Self {
+        Self::install_by(Helm::Three, node, flags)
+    }
+
+    /// The same by one of the versions of Helm.
+    pub(crate) fn install_by(helm: Helm, node: &'a Node, flags: &[&str]) -> Self {
         let values = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let release = Self { node, values };
+        let release = Self { node, helm, values };
         release.upgrade(&[]);
         eventually("caBundle is written", || release.has_bundles());
         release
@@ -32,8 +39,14 @@ impl<'a> Release<'a> {
     pub(crate) fn upgrade(&self, flags: &[&str]) {
         let values = self.values.iter().map(String::as_str);
         let flags: Vec<&str> = values.chain(flags.iter().copied()).collect();
-        let answer = self.node.install(&flags);
+        let answer = self.node.install_by(self.helm, &flags);
         assert!(answer.success, "{}{}", answer.errors, self.node.log_tails());
+    }
+
+    /// Another command of Helm on the release, such as `rollback`; it must succeed.
+    pub(crate) fn helm(&self, command: &str, flags: &[&str]) {
+        let place = [command, "outrigger", "--wait", "--namespace", NAMESPACE];
+        self.node.helm_of(self.helm, &[&place, flags].concat()).expect_success();
     }
 
     /// Runs kubectl in the release's namespace; it must succeed.
@@ -122,20 +135,27 @@ impl<'a> Release<'a> {
     }
 
     fn secret(&self, key: &str) -> String {
-        let encoded = &self.get(&["secret", "outrigger-certificates"])["data"][key];
+        self.text_of("outrigger-certificates", key)
+    }
+
+    /// What a Secret of the release holds at a key; nothing where it is not there.
+    pub(crate) fn text_of(&self, secret: &str, key: &str) -> String {
+        let list = self.get(&["secret", "--field-selector", &format!("metadata.name={secret}")]);
+        let encoded = &list["items"][0]["data"][key];
         let decoded = BASE64_STANDARD.decode(encoded.as_str().unwrap_or_default());
         String::from_utf8(decoded.expect("Secrets are base64")).expect("PEM is text")
     }
 
     fn has_bundles(&self) -> bool {
+        self.bundles().iter().all(Value::is_string)
+    }
+
+    /// `caBundle` of every entry of both configurations.
+    pub(crate) fn bundles(&self) -> Vec<Value> {
         let kinds = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
-        kinds.iter().all(|kind| {
-            let webhooks = self.get(&[kind, "outrigger"])["webhooks"].take();
-            let webhooks = webhooks.as_array().expect("a list");
-            webhooks
-                .iter()
-                .all(|webhook| webhook["clientConfig"]["caBundle"].is_string())
-        })
+        let webhooks = kinds.map(|kind| self.get(&[kind, "outrigger"])["webhooks"].take());
+        let entries = webhooks.iter().flat_map(|list| list.as_array().expect("a list"));
+        entries.map(|entry| entry["clientConfig"]["caBundle"].clone()).collect()
     }
 }
 

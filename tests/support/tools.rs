@@ -31,6 +31,27 @@ pub(crate) fn tool_file(variable: &str, file: &str) -> PathBuf {
     path
 }
 
+/// The versions of Helm that the chart is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Helm {
+    /// Merges on its own side, with what it applied before and what is there.
+    Three,
+    /// Applies on the API server's side.
+    Four,
+}
+
+impl Helm {
+    pub(crate) const ALL: [Self; 2] = [Self::Three, Self::Four];
+
+    /// Its program.
+    pub(crate) fn program(self) -> PathBuf {
+        tool(match self {
+            Self::Three => "HELM",
+            Self::Four => "HELM4",
+        })
+    }
+}
+
 fn named_by(variable: &str) -> PathBuf {
     #[allow(
         clippy::disallowed_methods,
