@@ -75,8 +75,11 @@ fn main() -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+/// A test and its name.
+type Test = (&'static str, fn(&Mesh));
+
 /// Runs tests on one mesh, installed with these flags of Helm, which starts with the first; whether one has failed.
-fn run<const N: usize>(arguments: &Arguments, tests: [(&str, fn(&Mesh)); N], flags: &[&str]) -> bool {
+fn run<const N: usize>(arguments: &Arguments, tests: [Test; N], flags: &[&str]) -> bool {
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
     let start = move || Mesh::start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
     let mesh = Arc::new(LazyLock::new(start));

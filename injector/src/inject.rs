@@ -18,7 +18,9 @@ use crate::settings::values::{Toggle, is_dns_label, shown};
 use crate::settings::{Origin, Resolved, SETTINGS, Setting, SettingError, Settings};
 use crate::template::{MOST_OUTPUT, TemplateError, TemplateInfo, TemplateSet};
 
+mod identity;
 mod setup;
+pub use identity::IdentitySource;
 pub use setup::{InjectorOptions, SetupError};
 
 /// The configured core: decides on pods and makes their patches. It holds no connection and no

@@ -90,6 +90,41 @@ fn explain_names_the_row_and_the_origin_of_each_setting() {
     assert_eq!(settings.count(), ::outrigger::settings::SETTINGS.len());
 }
 
+/// The account's name is the pod's own, and reaches no certificate that it does not fit into.
+#[test]
+fn explain_says_who_the_pod_will_be() {
+    let mtls = "outrigger.mesh/template: mtls";
+    let secret = format!("{mtls}, outrigger.mesh/identity-secret: mine");
+    let long = "a".repeat(65);
+    for (annotations, account, expected) in [
+        ("", "web", None),
+        (
+            mtls,
+            "web",
+            Some(
+                "  identity: spiffe://cluster.local/ns/shop/sa/web, by a pod certificate of the signer outrigger.mesh/identity",
+            ),
+        ),
+        (&secret, "web", Some("  identity: by the Secret mine")),
+        (
+            mtls,
+            &long,
+            Some("  identity: none, the pod would not start: the name of the ServiceAccount has 65 characters"),
+        ),
+    ] {
+        let manifest = deployment("web", annotations).replace(
+            "containers:",
+            &format!("serviceAccountName: {account}\n      containers:"),
+        );
+        let text = piped(&["explain"], manifest).exits(0).stdout;
+        let line = text.lines().find(|line| line.starts_with("  identity:"));
+        match expected {
+            Some(expected) => assert!(line.is_some_and(|line| line.starts_with(expected)), "{text}"),
+            None => assert_eq!(line, None),
+        }
+    }
+}
+
 #[test]
 fn explain_exits_0_whatever_it_has_to_say() {
     for (annotations, part) in [

@@ -232,6 +232,32 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
     }
 }
 
+/// Who installs without the chart gives the signer the same rights.
+#[test]
+fn the_example_of_the_signer_grants_what_the_chart_does() {
+    let example = include_str!("../../docs/examples/identity.yaml");
+    let documents = outrigger::yaml::parse_stream(example).unwrap().into_iter();
+    let example: Vec<Value> = documents.filter_map(|document| document.value).collect();
+    let rules = |objects: &[Value]| -> Vec<Value> {
+        let rules = objects.iter().filter_map(|object| object["rules"].as_array()).flatten();
+        let own = |rule: &Value| rule.to_string().replace("outrigger-signer", "outrigger");
+        rules.map(|rule| serde_json::from_str(&own(rule)).unwrap()).collect()
+    };
+    let without = rules(&rendered(&json!({"identity": {"enabled": false}})));
+    let mut chart = rules(&rendered(&json!({})));
+    chart.retain(|rule| !without.contains(rule));
+    for rule in &mut chart {
+        if rule["resources"] == json!(["secrets"]) {
+            rule["resourceNames"] = json!(["outrigger-identity"]);
+        }
+    }
+    let mut example = rules(&example);
+    let key = |rule: &Value| rule.to_string();
+    chart.sort_by_key(key);
+    example.sort_by_key(key);
+    assert_eq!(example, chart);
+}
+
 /// Helm and the server never own the same field.
 #[test]
 fn what_the_server_writes_is_not_in_the_chart() {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::ByteString;
@@ -77,6 +78,11 @@ async fn answers(client: &Client) -> Vec<(String, Option<(String, String)>, Opti
     listed.items.into_iter().map(answer).collect()
 }
 
+fn decoded(entry: &Value) -> String {
+    let bytes = BASE64_STANDARD.decode(entry.as_str().unwrap()).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
 /// A release with its replicas.
 struct Signing {
     cluster: Cluster,
@@ -115,10 +121,10 @@ impl Signing {
     }
 
     fn authorities(&self) -> Option<String> {
-        use base64::prelude::{BASE64_STANDARD, Engine};
         let secret = get(&self.cluster, "secret", "outrigger-identity");
-        let bytes = BASE64_STANDARD.decode(secret["data"]["ca.crt"].as_str()?).unwrap();
-        Some(String::from_utf8(bytes).unwrap())
+        Some(&secret["data"]["ca.crt"])
+            .filter(|entry| entry.is_string())
+            .map(decoded)
     }
 
     fn leader(&self) -> &Server {
@@ -176,6 +182,20 @@ fn no_request_is_missed_though_the_leader_dies() {
         keys.insert(leaf.der().to_vec());
     }
     assert_eq!(keys.len(), REQUESTS, "each has its own");
+    let secret = get(&signing.cluster, "secret", "outrigger-identity");
+    let key = decoded(&secret["data"]["ca.key"]);
+    let secret_line = key.lines().nth(1).unwrap();
+    for replica in &signing.replicas {
+        let log = replica.log_text();
+        assert!(
+            log.contains("made the authority of the mesh") || log.contains("leadership has changed"),
+            "{log}"
+        );
+        assert!(
+            !log.contains(secret_line) && !log.contains("PRIVATE KEY"),
+            "a key is in the log"
+        );
+    }
 }
 
 #[test]

@@ -69,7 +69,6 @@ fn no_request_fails(loads: [Running<'_>; 2]) {
         let (shop, pod, load) = (load.shop, load.pod.clone(), load.end());
         let said = || [&*pod, &shop.pod("ledger")].map(|pod| errors(shop, pod));
         assert!(load.requests > 500 && load.failed == 0, "{pod}: {load:?}{:#?}", said());
-        println!("{pod}: {} requests, {} failed", load.requests, load.failed);
     }
 }
 

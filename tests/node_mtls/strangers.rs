@@ -87,66 +87,49 @@ fn refused(bank: &Namespace<'_>, fields: &Value) -> String {
     text(&bank.logged(&bank.pod("ledger"), fields)[0]["refused"])
 }
 
-pub(crate) fn are_refused(mesh: &Mesh) {
+/// A strict application that one caller may call, and two callers of its namespace. Strangers find it by its address.
+fn strict<'m>(mesh: &'m Mesh) -> [Namespace<'m>; 2] {
     let (shop, bank) = (mesh.namespace("strict-shop"), mesh.namespace("strict-bank"));
     shop.kubectl(&["create", "serviceaccount", "web"]).expect_success();
     let ledger = mtls("ledger")
         .annotation(names::MTLS, "strict")
         .annotation(names::ALLOW_FROM, "strict-shop/web")
-        // Its address, by which strangers find it.
         .container(json!({"livenessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}}));
     bank.deploy_unreached(&[&ledger]);
     let upstreams = "- ledger.strict-bank:8080";
     let web = caller("web", upstreams).spec(json!({"serviceAccountName": "web"}));
     shop.deploy(&[&web, &caller("other", upstreams)]);
+    [shop, bank]
+}
 
-    let url = "http://ledger.strict-bank:8080/";
-    let allowed = shop.call_from(&shop.pod("web"), url, &[]).unwrap();
-    assert_eq!(allowed.status, 200, "{allowed:?}");
-    assert_eq!(
-        allowed.json()["headers"]["X-Outrigger-Client"],
-        json!(["O=cluster.local,OU=strict-shop,CN=web"])
-    );
-    let other = shop
-        .call_from(&shop.pod("other"), url, &["-H", "X-Request-Id: other"])
-        .unwrap();
-    assert_eq!(other.status, 403);
-    let seen = refused(
-        &bank,
-        &json!({"request_id": "other", "client": "O=cluster.local,OU=strict-shop,CN=default"}),
-    );
-    assert_eq!(seen, "not in allow-from");
+pub(crate) fn are_refused(mesh: &Mesh) {
+    let [shop, bank] = strict(mesh);
+    members_are_told_apart(&shop, &bank);
 
     let plain = format!("http://{}:8080/", bank.address(&bank.pod("ledger")));
     for path in ["", "elsewhere"] {
-        let outside = bank
-            .call(&format!("{plain}{path}"), &["-XPOST", "-H", "X-Request-Id: outside"])
-            .unwrap();
+        let outside = ["-XPOST", "-H", "X-Request-Id: outside"];
+        let outside = bank.call(&format!("{plain}{path}"), &outside).unwrap();
         assert_eq!(outside.status, 403, "{path}");
     }
     assert_eq!(refused(&bank, &json!({"request_id": "outside"})), "no mTLS");
 
     let real = authority(mesh);
-    let good = Leaf::new(&real, "strict-shop", "web", [2025, 2045]);
-    assert_eq!(
-        call(&bank, Some(&good), "good").unwrap().status,
-        200,
-        "the way of this test is the right one"
-    );
+    let leaf = |issuer, namespace, years| Some(Leaf::new(issuer, namespace, "web", years));
+    let good = leaf(&real, "strict-shop", [2025, 2045]);
+    let reply = call(&bank, good.as_ref(), "good").unwrap();
+    assert_eq!(reply.status, 200, "the way of this test is the right one");
+    let foreign = other_authority(mesh);
     let strangers = [
         (
             "expired",
-            Some(Leaf::new(&real, "strict-shop", "web", [2024, 2025])),
+            leaf(&real, "strict-shop", [2024, 2025]),
             "certificate has expired",
         ),
-        (
-            "foreign",
-            Some(Leaf::new(&other_authority(mesh), "strict-shop", "web", [2025, 2045])),
-            "unable to",
-        ),
+        ("foreign", leaf(&foreign, "strict-shop", [2025, 2045]), "unable to"),
         (
             "namesake",
-            Some(Leaf::new(&real, "strict-shop.x", "web", [2025, 2045])),
+            leaf(&real, "strict-shop.x", [2025, 2045]),
             "not in allow-from",
         ),
         ("nobody", None, "no certificate"),
@@ -161,6 +144,20 @@ pub(crate) fn are_refused(mesh: &Mesh) {
     let pod = bank.get(&["pod", &bank.pod("ledger")]);
     let status = crate::workloads::status_of(&pod, "app");
     assert!(status["ready"] == true && status["restartCount"] == 0, "{status}");
+}
+
+fn members_are_told_apart(shop: &Namespace<'_>, bank: &Namespace<'_>) {
+    let url = "http://ledger.strict-bank:8080/";
+    let allowed = shop.call_from(&shop.pod("web"), url, &[]).unwrap();
+    assert_eq!(allowed.status, 200, "{allowed:?}");
+    let name = "O=cluster.local,OU=strict-shop,CN=web";
+    assert_eq!(allowed.json()["headers"]["X-Outrigger-Client"], json!([name]));
+    let other = ["-H", "X-Request-Id: other"];
+    let other = shop.call_from(&shop.pod("other"), url, &other).unwrap();
+    assert_eq!(other.status, 403);
+    let name = "O=cluster.local,OU=strict-shop,CN=default";
+    let seen = refused(bank, &json!({"request_id": "other", "client": name}));
+    assert_eq!(seen, "not in allow-from");
 }
 
 /// One port serves who has a certificate and who has none; only the former is named to the application.

@@ -55,6 +55,9 @@ fn explain(injector: &Injector, subject: Subject<'_, '_>, all: bool) -> Result<S
     if !matches!(injection.verdict, Verdict::Skip(_))
         && let Ok(resolved) = injector.settings(subject)
     {
+        if let Some(identity) = injector.identity(subject) {
+            let _ = writeln!(text, "  identity: {identity}");
+        }
         let rows = SETTINGS
             .iter()
             .zip(&resolved.origins)
