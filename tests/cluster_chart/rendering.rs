@@ -210,7 +210,7 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
     let (first, unsigned) = (std::slice::from_ref(&namespaces), json!({"enabled": false}));
     let all = [
         first,
-        &[configurations.clone()],
+        std::slice::from_ref(&configurations),
         &signer,
         &kept(&["outrigger-certificates", "outrigger-identity"]),
     ];

@@ -66,8 +66,10 @@ async fn send(client: &Client, range: std::ops::Range<usize>) {
     sent.buffer_unordered(20).collect::<Vec<()>>().await;
 }
 
-/// The condition of each request by name, and the chain of those that were issued.
-async fn answers(client: &Client) -> Vec<(String, Option<(String, String)>, Option<String>)> {
+/// A request by name, the type and message of its condition, and the chain if it was issued.
+type Answer = (String, Option<(String, String)>, Option<String>);
+
+async fn answers(client: &Client) -> Vec<Answer> {
     let listed = requests(client).list(&ListParams::default()).await.unwrap();
     let answer = |request: PodCertificateRequest| {
         let status = request.status.unwrap_or_default();
@@ -138,7 +140,7 @@ impl Signing {
         &self.replicas[number.parse::<usize>().unwrap()]
     }
 
-    fn answers(&self, client: &Client) -> Vec<(String, Option<(String, String)>, Option<String>)> {
+    fn answers(&self, client: &Client) -> Vec<Answer> {
         self.runtime.block_on(answers(client))
     }
 }
