@@ -22,7 +22,7 @@ use crate::names::ENV_PREFIX;
 pub use self::certificate::{CertificateFiles, CertificateSource, Election, Lifetimes, Managed};
 pub use self::error::{ConfigError, ConfigErrors};
 use self::parse::Kind;
-pub use self::signer::{KeyType, Signer, SignerLifetimes};
+pub use self::signer::{KeptBy, KeyType, Signer, SignerLifetimes};
 
 /// Turns colours off when set to anything (<https://no-color.org>).
 const NO_COLOR: &str = "NO_COLOR";
@@ -76,6 +76,8 @@ variables! {
     SIGNER_SECRET = "OUTRIGGER_SIGNER_SECRET", None,
         "Secret in the release namespace in which the server keeps the authority of the mesh; with it, it signs the identities of \
          proxies.";
+    SIGNER_MODE = "OUTRIGGER_SIGNER_MODE", Some("self-managed"),
+        "`self-managed`: the server fills that Secret; `secret`: somebody else does, with `tls.crt`, `tls.key` and `ca.crt`.";
     SIGNER_LEAF_LIFETIME = "OUTRIGGER_SIGNER_LEAF_LIFETIME", Some("24h"),
         "Lifetime of a proxy's certificate, from 1h to 2184h, if its pod does not ask for less; replaced at about half of it.";
     SIGNER_CA_LIFETIME = "OUTRIGGER_SIGNER_CA_LIFETIME", Some("8760h"),
@@ -253,6 +255,7 @@ struct Raw {
     ca_lifetime: Option<String>,
     ca_overlap: Option<String>,
     signer_secret: Option<String>,
+    signer_mode: Option<String>,
     signer_leaf_lifetime: Option<String>,
     signer_ca_lifetime: Option<String>,
     signer_overlap: Option<String>,
@@ -290,6 +293,7 @@ impl Raw {
     fn signer(&mut self) -> signer::Raw {
         signer::Raw {
             secret: self.signer_secret.take(),
+            mode: self.signer_mode.take(),
             leaf_lifetime: self.signer_leaf_lifetime.take(),
             authority_lifetime: self.signer_ca_lifetime.take(),
             overlap: self.signer_overlap.take(),

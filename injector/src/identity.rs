@@ -9,6 +9,10 @@ pub mod name;
 #[cfg(feature = "server")]
 mod bundle;
 #[cfg(feature = "server")]
+pub mod given;
+#[cfg(feature = "server")]
+mod held;
+#[cfg(feature = "server")]
 pub mod issuer;
 #[cfg(feature = "server")]
 mod keep;

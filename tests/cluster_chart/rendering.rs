@@ -217,6 +217,10 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
     assert_eq!(named(&json!({})), all.concat());
     let alone = [first, &[configurations], &kept(&["outrigger-certificates"])];
     assert_eq!(named(&json!({"identity": unsigned})), alone.concat());
+    let given = named(&json!({"identity": {"secretName": "mesh-ca"}}));
+    let read = json!([["secrets"], ["mesh-ca"], ["list", "watch"]]);
+    let secrets: Vec<&Value> = given.iter().filter(|rule| rule[0] == json!(["secrets"])).collect();
+    assert_eq!(secrets, [&kept(&["outrigger-certificates"])[0], &read]);
     let certificate = "-----BEGIN CERTIFICATE-----\n";
     for values in [
         json!({"certificates": {"mode": "cert-manager"}}),

@@ -93,17 +93,21 @@ struct Signing {
 }
 
 impl Signing {
-    fn start() -> Self {
+    fn install(values: &Value) -> Self {
         let cluster = Cluster::start();
         cluster.create_namespace(NAMESPACE, &[]);
         cluster.create_namespace(PODS, &[]);
-        release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
-        let replicas = ["outrigger-0", "outrigger-1"].map(|name| replica(&cluster, name));
-        let signing = Self {
+        release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], values);
+        let replicas = ["outrigger-0", "outrigger-1"].map(|name| replica(&cluster, name, values));
+        Self {
             cluster,
             replicas,
             runtime: tokio::runtime::Runtime::new().unwrap(),
-        };
+        }
+    }
+
+    fn start() -> Self {
+        let signing = Self::install(&json!({}));
         eventually("the trust bundle is published", || {
             signing.bundle() == signing.authorities()
         });
@@ -198,6 +202,77 @@ fn no_request_is_missed_though_the_leader_dies() {
             "a key is in the log"
         );
     }
+}
+
+/// An authority as cert-manager would put it into a Secret: an intermediate, and the root above it.
+fn intermediate(cluster: &Cluster) -> [String; 3] {
+    let authority = |name: &str| {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
+        params.use_authority_key_identifier_extension = true;
+        params
+    };
+    let (root_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let root = authority("root").self_signed(&root_key).unwrap();
+    let root_issuer = rcgen::Issuer::from_ca_cert_pem(&root.pem(), root_key).unwrap();
+    let certificate = authority("between").signed_by(&key, &root_issuer).unwrap();
+    let entries = [certificate.pem(), key.serialize_pem(), root.pem()];
+    let data = json!({"tls.crt": entries[0], "tls.key": entries[1], "ca.crt": entries[2]});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "stringData": data,
+        "metadata": {"name": "mesh-ca", "namespace": NAMESPACE}});
+    cluster
+        .kubectl_reading(&secret.to_string(), &["apply", "-f", "-"])
+        .expect_success();
+    entries
+}
+
+#[test]
+fn an_intermediate_that_somebody_else_keeps_signs() {
+    let signing = Signing::install(&json!({"identity": {"secretName": "mesh-ca"}}));
+    let [between, _, root] = intermediate(&signing.cluster);
+    let published = |root: &str| signing.bundle().is_some_and(|bundle| bundle.trim() == root.trim());
+    eventually("the root is published", || published(&root));
+    let client = signing.client();
+    signing.runtime.block_on(send(&client, 0..1));
+    eventually("it is answered", || {
+        signing.answers(&client).iter().all(|(_, words, _)| words.is_some())
+    });
+    let chain = signing.answers(&client).remove(0).2.unwrap();
+    let mut chain = Certificate::parse_all(chain.as_bytes()).unwrap();
+    let leaf = chain.remove(0);
+    assert_eq!(chain, Certificate::parse_all(between.as_bytes()).unwrap());
+    let roots = Certificate::parse_all(root.as_bytes()).unwrap();
+    assert!(leaf.is_trusted(&chain, &roots, leaf.not_before.plus(std::time::Duration::from_secs(60))));
+
+    // What cannot be used changes nothing, and is told; the next one that can takes its place.
+    let broken = json!({"stringData": {"ca.crt": "nothing"}}).to_string();
+    let patch = [
+        "patch",
+        "secret",
+        "mesh-ca",
+        "-n",
+        NAMESPACE,
+        "--type=merge",
+        "-p",
+        &broken,
+    ];
+    signing.cluster.kubectl(&patch).expect_success();
+    let told = || {
+        signing
+            .replicas
+            .iter()
+            .any(|replica| replica.log_text().contains("its entry ca.crt cannot be used"))
+    };
+    eventually("the fault is told", told);
+    signing.runtime.block_on(send(&client, 1..2));
+    eventually("the one before signs on", || {
+        signing.answers(&client).iter().all(|(_, words, _)| words.is_some())
+    });
+    assert!(published(&root));
+    let [.., root] = intermediate(&signing.cluster);
+    eventually("the new root is published", || published(&root));
 }
 
 #[test]

@@ -13,8 +13,8 @@ use crate::verify::with_token;
 use crate::webhooks::{Server, eventually};
 
 /// Starts a replica as the chart would; only addresses, the way to the API server and the place of a file differ.
-pub(crate) fn replica(cluster: &Cluster, name: &str) -> Server {
-    let objects = rendered(&json!({}));
+pub(crate) fn replica(cluster: &Cluster, name: &str, values: &Value) -> Server {
+    let objects = rendered(values);
     let token = cluster.kubectl(&["create", "token", RELEASE, "-n", NAMESPACE]);
     let kubeconfig = with_token(cluster, token.expect_success().trim(), name);
     let map = objects
@@ -68,7 +68,7 @@ fn a_release_and_its_server_get_on_with_each_other_until_the_end() {
     cluster.create_namespace(NAMESPACE, &[]);
     let before = objects(&cluster);
     release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
-    let replicas = ["outrigger-0", "outrigger-1"].map(|name| replica(&cluster, name));
+    let replicas = ["outrigger-0", "outrigger-1"].map(|name| replica(&cluster, name, &json!({})));
     eventually("every entry has the authority", || {
         let (secret, bundles) = written(&cluster);
         bundles.len() == 5

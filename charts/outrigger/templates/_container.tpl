@@ -45,7 +45,9 @@
 {{- with .Values.identity }}
 {{- if .enabled }}
 - name: OUTRIGGER_SIGNER_SECRET
-  value: "{{ $fullname }}-identity"
+  value: {{ include "outrigger.identitySecret" $ | quote }}
+- name: OUTRIGGER_SIGNER_MODE
+  value: {{ ternary "secret" "self-managed" (ne .secretName "") }}
 - name: OUTRIGGER_SIGNER_LEAF_LIFETIME
   value: {{ .leafLifetime | quote }}
 - name: OUTRIGGER_SIGNER_CA_LIFETIME

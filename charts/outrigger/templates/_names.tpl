@@ -73,6 +73,11 @@ labels:
 {{- if or (eq .Values.certificates.mode "self-managed") .Values.identity.enabled }}yes{{ end }}
 {{- end }}
 
+{{/* The Secret with the mesh's CA. */}}
+{{- define "outrigger.identitySecret" -}}
+{{- default (printf "%s-identity" (include "outrigger.fullname" .)) .Values.identity.secretName }}
+{{- end }}
+
 {{/* The Secret with the serving certificate. */}}
 {{- define "outrigger.certificateSecret" -}}
 {{- if eq .Values.certificates.mode "secret" }}

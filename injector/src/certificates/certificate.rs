@@ -124,13 +124,13 @@ impl Certificate {
     /// Whether `authority` signed it, for a server: what a caller would check, but for name and time.
     #[must_use]
     pub fn is_signed_by(&self, authority: &Self) -> bool {
-        let seconds = u64::try_from(self.not_before.second()).unwrap_or_default();
-        self.serves(&[authority], UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+        self.is_trusted(&[], std::slice::from_ref(authority), self.not_before)
     }
 
-    /// Whether a caller that trusts these authorities would accept it as a server's at this time,
-    /// whatever its name is.
-    fn serves(&self, authorities: &[&Self], time: UnixTime) -> bool {
+    /// Whether a caller that trusts these authorities would accept it as a server's at this time, whatever its
+    /// name is. `intermediates` are what the server sends along.
+    #[must_use]
+    pub fn is_trusted(&self, intermediates: &[Self], authorities: &[Self], time: Moment) -> bool {
         let mut roots = RootCertStore::empty();
         let added = authorities
             .iter()
@@ -138,8 +138,14 @@ impl Certificate {
         let Ok(parsed) = ParsedCertificate::try_from(&self.der) else {
             return false;
         };
+        let seconds = u64::try_from(time.second()).unwrap_or_default();
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let between: Vec<_> = intermediates
+            .iter()
+            .map(|certificate| certificate.der.clone())
+            .collect();
         let algorithms = provider().signature_verification_algorithms.all;
-        added && verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], time, algorithms).is_ok()
+        added && verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &between, time, algorithms).is_ok()
     }
 }
 

@@ -45,6 +45,9 @@ pub enum Unsound {
     /// The key of the authority cannot be read.
     #[error("its entry {CA_KEY} holds no private key: {0}")]
     Key(String),
+    /// It is kept by somebody else, and cannot be used.
+    #[error("{0}")]
+    Given(String),
     /// The key belongs to none of the authorities.
     #[error("the key in its entry {CA_KEY} is that of no certificate in {CA_CERTIFICATES}")]
     Stranger,
@@ -236,13 +239,18 @@ impl<T: AsRef<[u8]>> Entries<'_, T> {
     }
 
     fn leaf(&self) -> Result<Pair, LeafFault> {
+        self.pair().map(|(pair, _)| pair)
+    }
+
+    /// A certificate and its key, and what comes with them on the way to an authority.
+    pub(crate) fn pair(&self) -> Result<(Pair, Vec<Certificate>), LeafFault> {
         let get = |entry| self.get(entry).ok_or(LeafFault::Missing(entry));
         let (certificate, key) = (get(CERTIFICATE)?, get(KEY)?);
-        let chain = Certificate::parse_all(certificate).map_err(LeafFault::Certificate)?;
-        let certificate = chain.into_iter().next().expect("an empty chain is an error above");
+        let mut chain = Certificate::parse_all(certificate).map_err(LeafFault::Certificate)?;
+        let certificate = chain.remove(0); // An empty chain is an error above.
         let (key, pair) = Key::parse(key).map_err(LeafFault::Key)?;
         match certificate.has_key(&pair) {
-            true => Ok(Pair { certificate, key }),
+            true => Ok((Pair { certificate, key }, chain)),
             false => Err(LeafFault::Mismatch),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{KeyType, LogFormat};
+use super::{KeptBy, KeyType, LogFormat};
 use crate::settings::values::{is_dns_label, is_dns_name};
 
 /// A sort of value: what is allowed, in words, and as code.
@@ -53,6 +53,11 @@ pub(super) const LEAF_LIFETIME: Kind<Duration> = Kind {
 
 pub(super) const KEY_TYPE: Kind<KeyType> = Kind {
     expected: "ecdsa-p256, ecdsa-p384 or ed25519",
+    parse: |text| text.parse().ok(),
+};
+
+pub(super) const KEPT_BY: Kind<KeptBy> = Kind {
+    expected: "self-managed or secret",
     parse: |text| text.parse().ok(),
 };
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     CLUSTER_ROLE, ConfigError, Election, Reader, SIGNER_CA_LIFETIME, SIGNER_KEY_TYPE, SIGNER_LEAF_LIFETIME,
-    SIGNER_OVERLAP, SIGNER_SECRET, parse,
+    SIGNER_MODE, SIGNER_OVERLAP, SIGNER_SECRET, parse,
 };
 use crate::settings::values::words;
 
@@ -25,13 +25,25 @@ words! {
     }
 }
 
-/// An authority of the mesh that the server keeps itself, and with which it answers what kubelets ask for pods.
+words! {
+    /// Who makes and renews the authority of the mesh.
+    KeptBy {
+        /// The server itself.
+        Server = "self-managed",
+        /// Somebody else, cert-manager say.
+        Others = "secret",
+    }
+}
+
+/// An authority of the mesh, and with which it answers what kubelets ask for pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
     /// Who writes, and signs.
     pub election: Election,
     /// The Secret that holds the authority.
     pub secret: String,
+    /// Who fills it.
+    pub kept_by: KeptBy,
     /// The ClusterRole that the published trust bundle belongs to: both go together. `None`: it stays.
     pub cluster_role: Option<String>,
     /// How long everything is valid.
@@ -54,6 +66,7 @@ pub struct SignerLifetimes {
 /// The variables of [`Signer`], not parsed yet.
 pub(super) struct Raw {
     pub(super) secret: Option<String>,
+    pub(super) mode: Option<String>,
     pub(super) leaf_lifetime: Option<String>,
     pub(super) authority_lifetime: Option<String>,
     pub(super) overlap: Option<String>,
@@ -65,6 +78,7 @@ impl Reader {
     /// Checks all of it also where no Secret is named: a bad value is never ignored.
     pub(super) fn signer(&mut self, raw: Raw, election: Option<&Election>) -> Option<Option<Signer>> {
         let secret = self.optional(SIGNER_SECRET, raw.secret, parse::OBJECT_NAME);
+        let kept_by = self.required(SIGNER_MODE, raw.mode, parse::KEPT_BY);
         let key_type = self.required(SIGNER_KEY_TYPE, raw.key_type, parse::KEY_TYPE);
         let cluster_role = self.optional(CLUSTER_ROLE, raw.cluster_role, parse::OBJECT_NAME);
         let leaf = self.required(SIGNER_LEAF_LIFETIME, raw.leaf_lifetime, parse::LEAF_LIFETIME);
@@ -79,6 +93,7 @@ impl Reader {
         let signer = Signer {
             election: election?.clone(),
             secret: String::new(),
+            kept_by: kept_by?,
             cluster_role: cluster_role?,
             lifetimes,
             key_type: key_type?,
@@ -121,6 +136,7 @@ mod tests {
                 holder: None,
             },
             secret: "mesh".into(),
+            kept_by: KeptBy::Server,
             cluster_role: None,
             lifetimes: SignerLifetimes {
                 leaf: Duration::from_hours(24),
@@ -138,6 +154,7 @@ mod tests {
         let found = signer(&[
             ("OUTRIGGER_RELEASE_NAMESPACE", "mesh"),
             ("OUTRIGGER_SIGNER_SECRET", "ca"),
+            ("OUTRIGGER_SIGNER_MODE", "secret"),
             ("OUTRIGGER_SIGNER_LEAF_LIFETIME", "1h"),
             ("OUTRIGGER_SIGNER_CA_LIFETIME", "6h"),
             ("OUTRIGGER_SIGNER_OVERLAP", "7s"),
@@ -153,6 +170,7 @@ mod tests {
                 holder: Some("outrigger-7d9f-x2".into()),
             },
             secret: "ca".into(),
+            kept_by: KeptBy::Others,
             cluster_role: Some("mesh.example".into()),
             lifetimes: SignerLifetimes {
                 leaf: Duration::from_hours(1),

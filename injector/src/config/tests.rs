@@ -78,6 +78,7 @@ fn every_variable_reaches_its_field() {
     } = &raw;
     let Raw {
         signer_secret,
+        signer_mode,
         signer_leaf_lifetime,
         signer_ca_lifetime,
         signer_overlap,
@@ -119,6 +120,7 @@ fn every_variable_reaches_its_field() {
         ca_lifetime,
         ca_overlap,
         signer_secret,
+        signer_mode,
         signer_leaf_lifetime,
         signer_ca_lifetime,
         signer_overlap,
@@ -291,6 +293,7 @@ fn rejects_values_out_of_bounds() {
         ("OUTRIGGER_CA_LIFETIME", &["876001h", "-1h"]),
         ("OUTRIGGER_CA_OVERLAP", &["0s", "999ms", "25h"]),
         ("OUTRIGGER_SIGNER_SECRET", &["A"]),
+        ("OUTRIGGER_SIGNER_MODE", &["cert-manager"]),
         ("OUTRIGGER_SIGNER_LEAF_LIFETIME", &["59m", "2185h"]),
         ("OUTRIGGER_SIGNER_CA_LIFETIME", &["876001h"]),
         ("OUTRIGGER_SIGNER_OVERLAP", &["0s"]),

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::bundle::{self, Bundle};
+use super::held::Held;
 use super::issuer::Authority;
 use super::metrics::{ApiObject, IdentityMetrics};
 use super::plan::{Change, Settings, Step, View, apply, plan};
@@ -20,7 +21,7 @@ use crate::certificates::pace::Pace;
 use crate::certificates::plan::Request;
 use crate::certificates::sight::Sight;
 use crate::certificates::{Moment, Unsound, secret};
-use crate::config::Signer;
+use crate::config::{KeptBy, Signer};
 use crate::error::error_chain;
 
 /// The longest time between two looks at the clock, which may be set.
@@ -43,7 +44,7 @@ pub(super) struct Keeper {
     metrics: IdentityMetrics,
     /// The Secret as it was seen last; `None` before, and while it does not exist.
     secret: Option<Secret>,
-    sight: Sight<State>,
+    sight: Sight<Held>,
     bundle: Bundle,
     pace: Pace,
     /// The failure that the log knows of.
@@ -105,13 +106,10 @@ impl Keeper {
     fn see_secret(&mut self, event: secret::Event) {
         match event {
             Ok(Some(secret)) => {
-                let state = State::decode(&secret::entries(&secret));
-                if let Ok(state) = &state {
-                    let end = state.signer.certificate.not_after.second();
-                    self.metrics.authority_not_after.set(end);
+                self.see_held(Held::decode(&secret, self.signer.kept_by));
+                if self.signer.kept_by == KeptBy::Server {
+                    self.elected.owner.send_replace(secret.owner_ref(&()));
                 }
-                self.sight.see(state);
-                self.elected.owner.send_replace(secret.owner_ref(&()));
                 self.secret = Some(secret);
             }
             Ok(None) => {
@@ -133,6 +131,21 @@ impl Keeper {
                 );
             }
         }
+    }
+
+    fn see_held(&mut self, held: Result<Held, Unsound>) {
+        match &held {
+            Ok(held) => {
+                let end = held.signer().not_after.second();
+                self.metrics.authority_not_after.set(end);
+            }
+            Err(Unsound::Empty) => {}
+            Err(unsound) => self.fail(
+                error_chain(unsound),
+                "what it held before is used on; put it right, or empty it where the server keeps it",
+            ),
+        }
+        self.sight.see(held);
     }
 
     /// Does what is to be done now; when to come again at the latest.
@@ -173,13 +186,18 @@ impl Keeper {
         }
     }
 
+    /// `None` where there is nothing to plan: somebody else keeps it.
     fn view(&self) -> Option<View<'_>> {
-        let state = self.sight.state().as_ref();
+        let secret = match self.sight.state() {
+            _ if self.signer.kept_by == KeptBy::Others => return None,
+            Ok(held) => Ok(held.kept()?),
+            Err(unsound) => Err(unsound),
+        };
         let asked = self.secret.as_ref().and_then(secret::asked);
         Some(View {
-            secret: state,
-            memory: self.sight.memory(),
-            in_force: state.ok().and_then(|state| self.bundle.in_force(&state.bundle())),
+            secret,
+            memory: self.sight.memory().and_then(Held::kept),
+            in_force: secret.ok().and_then(|state| self.bundle.in_force(&state.bundle())),
             asked: asked.map(str::parse) == Some(Ok(Request::Authority)),
             led_since: self.sight.led_since()?,
         })
@@ -239,29 +257,29 @@ impl Keeper {
     async fn publish(&mut self) -> Option<Instant> {
         let bundle = match self.sight.state() {
             _ if !self.leads() => return None,
-            Ok(state) if state.next.is_some() && state.since.is_some() => return None,
-            Ok(state) => state.bundle(),
+            Ok(held) if held.counts_on_its_bundle() => return None,
+            Ok(held) => held.bundle(),
             Err(_) => self.sight.memory()?.bundle(),
         };
         self.bundle.publish(&bundle).await
     }
 
-    /// Lets leaves be signed, as long as this replica leads and everybody is told to trust them.
+    /// Lets leaves be signed, as long as this replica leads and everybody is told to trust them. While the Secret is
+    /// unsound, what is remembered signs.
     fn offer(&mut self) {
-        let state = self.sight.state().as_ref().ok();
-        let state = state.filter(|state| self.leads() && self.bundle.holds(&state.signer.certificate.pem()));
-        let Some(state) = state else {
+        let held = self.sight.state().as_ref().ok().or(self.sight.memory());
+        let held = held.filter(|held| self.leads() && self.bundle.holds(&held.published()));
+        let Some(held) = held else {
             self.issuing.send_replace(None);
             return;
         };
-        let lifetime = self.settings.leaf.min(state.longest_leaf);
-        let same = |issuing: &Arc<Issuing>| {
-            issuing.lifetime == lifetime && *issuing.authority.certificate() == state.signer.certificate
-        };
+        let lifetime = self.settings.leaf.min(held.longest_leaf());
+        let same =
+            |issuing: &Arc<Issuing>| issuing.lifetime == lifetime && issuing.authority.certificate() == held.signer();
         if self.issuing.borrow().as_ref().is_some_and(same) {
             return;
         }
-        match Authority::new(&state.signer, &[]) {
+        match held.authority() {
             Ok(authority) => {
                 let issuing = Issuing { authority, lifetime };
                 self.issuing.send_replace(Some(Arc::new(issuing)));
