@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use tokio::time::{Instant, sleep_until};
 
 use super::configuration::{self, Kind};
@@ -14,11 +13,11 @@ use super::election::Elected;
 use super::follow::Follower;
 use super::make::apply;
 use super::metrics::{ApiObject, CertificateMetrics, Made};
-use super::pace::Pace;
 use super::plan::{Change, Settings, Step, plan};
 use super::publish::Publication;
+use super::secret::{self, Kept, Written};
 use super::sight::Sight;
-use super::{Moment, State, Unsound, secret};
+use super::{Moment, State, Unsound};
 use crate::config::Managed;
 use crate::error::error_chain;
 use crate::metrics::Metrics;
@@ -41,19 +40,14 @@ pub async fn keep(
 
 struct Keeper {
     client: Client,
-    secrets: Api<Secret>,
     managed: Managed,
     settings: Settings,
     elected: Elected,
     follower: Follower,
     metrics: CertificateMetrics,
-    /// The Secret as it was seen last; `None` before, and while it does not exist.
-    secret: Option<Secret>,
+    secret: Kept,
     sight: Sight<State>,
     publications: [Publication; 2],
-    pace: Pace,
-    /// The failure that the log knows of.
-    told: Option<String>,
 }
 
 impl Keeper {
@@ -69,8 +63,9 @@ impl Keeper {
             let name = managed.webhook_configuration.clone();
             Publication::new(kind, client.clone(), name, counts.clone())
         };
+        let secrets = Api::namespaced(client.clone(), &managed.election.namespace);
         Self {
-            secrets: Api::namespaced(client.clone(), &managed.election.namespace),
+            secret: Kept::new(secrets, managed.secret.clone(), "certificates cannot be renewed"),
             settings: Settings {
                 names: managed.names.clone(),
                 lifetimes: managed.lifetimes,
@@ -81,10 +76,7 @@ impl Keeper {
             metrics: counts,
             client,
             managed,
-            secret: None,
             sight: Sight::default(),
-            pace: Pace::default(),
-            told: None,
         }
     }
 
@@ -115,7 +107,7 @@ impl Keeper {
     ) {
         self.publications.iter_mut().for_each(Publication::forget);
         (
-            secret::watch(&self.secrets, &self.managed.secret),
+            self.secret.watch(),
             configuration::watch(&self.client, &self.managed.webhook_configuration),
         )
     }
@@ -131,19 +123,19 @@ impl Keeper {
             Ok(Some(secret)) => {
                 self.sight.see(State::decode(&secret::entries(&secret)));
                 self.elected.owner.send_replace(secret.owner_ref(&()));
-                self.secret = Some(secret);
+                self.secret.see(Some(secret));
                 self.follower.offer(self.sight.state(), Moment::now());
             }
             Ok(None) => {
                 self.elected.owner.send_replace(None);
-                self.secret = None;
+                self.secret.see(None);
                 self.sight.see(Err(Unsound::Empty));
                 self.follower.lost();
             }
             Err(error) => {
                 self.metrics.failed(ApiObject::Secret);
                 tracing::warn!(
-                    secret = self.managed.secret,
+                    secret = self.secret.name(),
                     error = error_chain(&error),
                     "the watch on the Secret failed and is tried again"
                 );
@@ -174,8 +166,7 @@ impl Keeper {
     }
 
     async fn advance(&mut self) -> Option<Instant> {
-        let version = self.secret.as_ref()?.resource_version().unwrap_or_default();
-        if let Some(until) = self.pace.until(&version).filter(|until| *until > Instant::now()) {
+        if let Some(until) = self.secret.pause()? {
             return Some(until);
         }
         let now = Moment::now();
@@ -183,14 +174,13 @@ impl Keeper {
             Step::Wait(moment) => Some(Instant::now() + now.until(moment).min(IDLE)),
             Step::Change(change) => {
                 let written = self.write(change, now).await;
-                Some(self.pace.done(&version, written))
+                self.secret.done(written)
             }
         }
     }
 
     fn plan(&self, now: Moment) -> Option<Step> {
-        let asked = self.secret.as_ref().and_then(secret::asked);
-        let view = self.sight.view(self.in_force(), asked)?;
+        let view = self.sight.view(self.in_force(), self.secret.asked())?;
         Some(plan(&view, now, &self.settings))
     }
 
@@ -203,49 +193,28 @@ impl Keeper {
         each.reduce(|all, one| Some(all? && one?)).flatten()
     }
 
-    /// Whether the change is written.
-    async fn write(&mut self, change: Change, now: Moment) -> bool {
-        let Some(secret) = &self.secret else {
-            return false;
-        };
+    async fn write(&mut self, change: Change, now: Moment) -> Written {
         let (state, memory) = (self.sight.state().as_ref(), self.sight.memory());
-        let made = apply(change, state, memory, now, &self.settings);
-        let state = match made {
-            Ok(state) => state,
+        let written = match apply(change, state, memory, now, &self.settings) {
+            Ok(state) => {
+                let written = self.secret.write(state.encode(), change.answers()).await;
+                if written == Written::Yes {
+                    self.changed(change, &state);
+                }
+                written
+            }
             Err(error) => {
-                self.fail(error_chain(&error), "");
-                return false;
+                self.secret.tell(error_chain(&error), "");
+                Written::Failed
             }
         };
-        match secret::write(&self.secrets, secret, state.encode(), change.answers()).await {
-            Ok(()) => self.changed(change, &state),
-            Err(error) if error.is_conflict() => {
-                tracing::debug!(secret = self.managed.secret, "the Secret has just changed");
-                return false;
-            }
-            Err(error) => {
-                self.fail(error_chain(&error), error.remedy());
-                return false;
-            }
+        if written == Written::Failed {
+            self.metrics.failed(ApiObject::Secret);
         }
-        true
+        written
     }
 
-    fn fail(&mut self, error: String, remedy: &'static str) {
-        self.metrics.failed(ApiObject::Secret);
-        if self.told.as_ref() != Some(&error) {
-            tracing::error!(
-                secret = self.managed.secret,
-                error,
-                remedy,
-                "certificates cannot be renewed"
-            );
-            self.told = Some(error);
-        }
-    }
-
-    fn changed(&mut self, change: Change, state: &State) {
-        self.told = None;
+    fn changed(&self, change: Change, state: &State) {
         if matches!(change, Change::Found | Change::Begin(_)) {
             self.metrics.made(Made::Authority);
         }
@@ -258,7 +227,7 @@ impl Keeper {
             why,
             authority = state.signer.certificate.subject,
             next = state.next.as_ref().map(|next| &*next.certificate.subject),
-            secret = self.managed.secret,
+            secret = self.secret.name(),
             "{}",
             change.sentence()
         );

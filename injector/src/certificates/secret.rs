@@ -10,18 +10,119 @@ use kube::api::Patch;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use super::api::{CallError, call, patch_params};
+use super::api::{call, patch_params};
+use super::pace::Pace;
+use crate::error::error_chain;
 use crate::names::ROTATE;
 use crate::silence::watch_object;
 
 /// What the watch shows: `None` when the Secret does not exist.
 pub(crate) type Event = watcher::Result<Option<Secret>>;
 
-/// Watches the Secret, beginning with how it is now. Failures are shown and tried again with growing
-/// pauses.
-pub(crate) fn watch(api: &Api<Secret>, name: &str) -> BoxStream<'static, Event> {
-    watch_object(api.clone(), name).default_backoff().boxed()
+/// The Secret that a keeper writes: as it was seen last, and how soon it may be written again.
+pub(crate) struct Kept {
+    api: Api<Secret>,
+    name: String,
+    /// What cannot be done while it cannot be written, for the log.
+    trouble: &'static str,
+    /// As it was seen last; `None` before, and while it does not exist.
+    seen: Option<Secret>,
+    pace: Pace,
+    /// The failure that the log knows of.
+    told: Option<String>,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It is done.
+    Yes,
+    /// The Secret has changed meanwhile, or does not exist: the watch shows it.
+    Conflict,
+    /// It failed, which is told.
+    Failed,
+}
+
+impl Kept {
+    pub(crate) fn new(api: Api<Secret>, name: String, trouble: &'static str) -> Self {
+        Self {
+            api,
+            name,
+            trouble,
+            seen: None,
+            pace: Pace::default(),
+            told: None,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Watches it, beginning with how it is now. Failures are shown and tried again with growing pauses.
+    pub(crate) fn watch(&self) -> BoxStream<'static, Event> {
+        watch_object(self.api.clone(), &self.name).default_backoff().boxed()
+    }
+
+    /// Takes note of what the watch shows.
+    pub(crate) fn see(&mut self, secret: Option<Secret>) {
+        self.seen = secret;
+    }
+
+    /// What somebody asks for.
+    pub(crate) fn asked(&self) -> Option<&str> {
+        self.seen.as_ref()?.annotations().get(ROTATE).map(String::as_str)
+    }
+
+    /// Until when to leave it alone, as it has just been written or could not be; `Some(None)`: it may be written now.
+    /// `None` while it does not exist.
+    pub(crate) fn pause(&self) -> Option<Option<Instant>> {
+        let version = self.version()?;
+        Some(self.pace.until(&version).filter(|until| *until > Instant::now()))
+    }
+
+    fn version(&self) -> Option<String> {
+        Some(self.seen.as_ref()?.resource_version().unwrap_or_default())
+    }
+
+    /// Writes entries over what was seen, if it is still the same; with `answered`, what was asked for is taken away.
+    pub(crate) async fn write(&mut self, entries: impl Entries, answered: bool) -> Written {
+        let Some(seen) = &self.seen else {
+            return Written::Conflict;
+        };
+        let patch = patch(seen, entries, answered);
+        let patched = call(self.api.patch(&self.name, &patch_params(), &Patch::Merge(&patch))).await;
+        match patched {
+            Ok(_) => {
+                self.told = None;
+                Written::Yes
+            }
+            Err(error) if error.is_conflict() => {
+                tracing::debug!(secret = self.name, "the Secret has just changed");
+                Written::Conflict
+            }
+            Err(error) => {
+                self.tell(error_chain(&error), error.remedy());
+                Written::Failed
+            }
+        }
+    }
+
+    /// When it may be written again, after an attempt.
+    pub(crate) fn done(&mut self, written: Written) -> Option<Instant> {
+        let version = self.version()?;
+        Some(self.pace.done(&version, written == Written::Yes))
+    }
+
+    /// Tells of a failure, once.
+    pub(crate) fn tell(&mut self, error: String, remedy: &'static str) {
+        if self.told.as_ref() != Some(&error) {
+            tracing::error!(secret = self.name, error, remedy, "{}", self.trouble);
+            self.told = Some(error);
+        }
+    }
 }
 
 /// Its entries. Text entries of a manifest (`stringData`) are never among what the API server shows.
@@ -30,28 +131,10 @@ pub(crate) fn entries(secret: &Secret) -> BTreeMap<String, &[u8]> {
     entries.map(|(key, value)| (key.clone(), value.0.as_slice())).collect()
 }
 
-/// What somebody asks for.
-pub(crate) fn asked(secret: &Secret) -> Option<&str> {
-    secret.annotations().get(ROTATE).map(String::as_str)
-}
-
 /// Entries of ours; `None` for one that must not be there.
 pub(crate) trait Entries: IntoIterator<Item = (&'static str, Option<String>)> {}
 
 impl<T: IntoIterator<Item = (&'static str, Option<String>)>> Entries for T {}
-
-/// Writes entries over the Secret that was seen, if it is still the same; with `answered`, what was
-/// asked for is taken away.
-pub(crate) async fn write(
-    api: &Api<Secret>,
-    seen: &Secret,
-    entries: impl Entries,
-    answered: bool,
-) -> Result<(), CallError> {
-    let patch = patch(seen, entries, answered);
-    call(api.patch(&seen.name_any(), &patch_params(), &Patch::Merge(&patch))).await?;
-    Ok(())
-}
 
 /// A merge patch: entries of others stay, ours that must not be there are removed by null.
 fn patch(seen: &Secret, entries: impl Entries, answered: bool) -> Value {

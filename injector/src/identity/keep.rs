@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -14,13 +13,13 @@ use super::bundle::{self, Bundle};
 use super::held::Held;
 use super::issuer::Authority;
 use super::metrics::{ApiObject, IdentityMetrics};
-use super::plan::{Change, Settings, Step, View, apply, plan};
+use super::plan::{ApplyError, Change, Settings, Step, View, apply, plan};
 use super::state::State;
 use crate::certificates::election::Elected;
-use crate::certificates::pace::Pace;
 use crate::certificates::plan::Request;
+use crate::certificates::secret::{self, Kept, Written};
 use crate::certificates::sight::Sight;
-use crate::certificates::{Moment, Unsound, secret};
+use crate::certificates::{Moment, Unsound};
 use crate::config::{KeptBy, Signer};
 use crate::error::error_chain;
 
@@ -37,18 +36,13 @@ pub(super) struct Issuing {
 
 /// Keeps the authorities, and hands on what signs.
 pub(super) struct Keeper {
-    secrets: Api<Secret>,
     signer: Signer,
     settings: Settings,
     elected: Elected,
     metrics: IdentityMetrics,
-    /// The Secret as it was seen last; `None` before, and while it does not exist.
-    secret: Option<Secret>,
+    secret: Kept,
     sight: Sight<Held>,
     bundle: Bundle,
-    pace: Pace,
-    /// The failure that the log knows of.
-    told: Option<String>,
     issuing: watch::Sender<Option<Arc<Issuing>>>,
 }
 
@@ -60,8 +54,13 @@ impl Keeper {
         elected: Elected,
         issuing: watch::Sender<Option<Arc<Issuing>>>,
     ) -> Self {
+        let secrets = Api::namespaced(client.clone(), &signer.election.namespace);
         Self {
-            secrets: Api::namespaced(client.clone(), &signer.election.namespace),
+            secret: Kept::new(
+                secrets,
+                signer.secret.clone(),
+                "the authority of the mesh cannot be kept",
+            ),
             settings: Settings {
                 leaf: signer.lifetimes.leaf,
                 authority: signer.lifetimes.authority,
@@ -72,10 +71,7 @@ impl Keeper {
             signer,
             elected,
             metrics,
-            secret: None,
             sight: Sight::default(),
-            pace: Pace::default(),
-            told: None,
             issuing,
         }
     }
@@ -100,7 +96,7 @@ impl Keeper {
     }
 
     fn watch(&mut self) -> (BoxStream<'static, secret::Event>, BoxStream<'static, bundle::Event>) {
-        (secret::watch(&self.secrets, &self.signer.secret), self.bundle.watch())
+        (self.secret.watch(), self.bundle.watch())
     }
 
     fn see_secret(&mut self, event: secret::Event) {
@@ -110,13 +106,13 @@ impl Keeper {
                 if self.signer.kept_by == KeptBy::Server {
                     self.elected.owner.send_replace(secret.owner_ref(&()));
                 }
-                self.secret = Some(secret);
+                self.secret.see(Some(secret));
             }
             Ok(None) => {
-                self.secret = None;
+                self.secret.see(None);
                 self.sight.see(Err(Unsound::Empty));
                 tracing::error!(
-                    secret = self.signer.secret,
+                    secret = self.secret.name(),
                     remedy =
                         "it belongs to the Helm release: restore it with helm upgrade, and the leader fills it again",
                     "the Secret with the authority of the mesh does not exist"
@@ -125,7 +121,7 @@ impl Keeper {
             Err(error) => {
                 self.metrics.failed(ApiObject::Secret);
                 tracing::warn!(
-                    secret = self.signer.secret,
+                    secret = self.secret.name(),
                     error = error_chain(&error),
                     "the watch on the Secret failed and is tried again"
                 );
@@ -165,8 +161,7 @@ impl Keeper {
     }
 
     async fn advance(&mut self) -> Option<Instant> {
-        let version = self.secret.as_ref()?.resource_version().unwrap_or_default();
-        if let Some(until) = self.pace.until(&version).filter(|until| *until > Instant::now()) {
+        if let Some(until) = self.secret.pause()? {
             return Some(until);
         }
         let (now, view) = (Moment::now(), self.view()?);
@@ -174,14 +169,8 @@ impl Keeper {
             Step::Wait(moment) => Some(Instant::now() + now.until(moment).min(IDLE)),
             Step::Change(change) => {
                 let state = apply(change, &view, now, &self.settings);
-                let written = match state {
-                    Ok(state) => self.write(change, &state).await,
-                    Err(error) => {
-                        self.fail(error_chain(&error), "");
-                        false
-                    }
-                };
-                Some(self.pace.done(&version, written))
+                let written = self.write(change, state).await;
+                self.secret.done(written)
             }
         }
     }
@@ -193,7 +182,7 @@ impl Keeper {
             Ok(held) => Ok(held.kept()?),
             Err(unsound) => Err(unsound),
         };
-        let asked = self.secret.as_ref().and_then(secret::asked);
+        let asked = self.secret.asked();
         Some(View {
             secret,
             memory: self.sight.memory().and_then(Held::kept),
@@ -203,40 +192,29 @@ impl Keeper {
         })
     }
 
-    /// Whether the change is written.
-    async fn write(&mut self, change: Change, state: &State) -> bool {
-        let Some(secret) = &self.secret else {
-            return false;
-        };
-        match secret::write(&self.secrets, secret, state.encode(), change.answers()).await {
-            Ok(()) => self.changed(change, state),
-            Err(error) if error.is_conflict() => {
-                tracing::debug!(secret = self.signer.secret, "the Secret has just changed");
-                return false;
-            }
+    async fn write(&mut self, change: Change, state: Result<State, ApplyError>) -> Written {
+        let state = match state {
+            Ok(state) => state,
             Err(error) => {
-                self.fail(error_chain(&error), error.remedy());
-                return false;
+                self.fail(error_chain(&error), "");
+                return Written::Failed;
             }
+        };
+        let written = self.secret.write(state.encode(), change.answers()).await;
+        match written {
+            Written::Yes => self.changed(change, &state),
+            Written::Failed => self.metrics.failed(ApiObject::Secret),
+            Written::Conflict => {}
         }
-        true
+        written
     }
 
     fn fail(&mut self, error: String, remedy: &'static str) {
         self.metrics.failed(ApiObject::Secret);
-        if self.told.as_ref() != Some(&error) {
-            tracing::error!(
-                secret = self.signer.secret,
-                error,
-                remedy,
-                "the authority of the mesh cannot be kept"
-            );
-            self.told = Some(error);
-        }
+        self.secret.tell(error, remedy);
     }
 
-    fn changed(&mut self, change: Change, state: &State) {
-        self.told = None;
+    fn changed(&self, change: Change, state: &State) {
         if matches!(change, Change::Found | Change::Begin(_)) {
             self.metrics.authorities.inc();
         }
@@ -246,7 +224,7 @@ impl Keeper {
             why,
             authority = state.signer.certificate.subject,
             next = state.next.as_ref().map(|next| &*next.certificate.subject),
-            secret = self.signer.secret,
+            secret = self.secret.name(),
             "{}",
             change.sentence()
         );

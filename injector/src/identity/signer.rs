@@ -22,7 +22,7 @@ use crate::certificates::Moment;
 use crate::certificates::api::{CallError, call, post_params};
 use crate::certificates::election::Elected;
 use crate::error::error_chain;
-use crate::names::SIGNER;
+use crate::names::{IDENTITY_SECRET, SIGNER};
 use crate::{silence, tls};
 
 /// How many requests are answered at a time: signing takes a fraction of a millisecond, writing the answer some.
@@ -195,7 +195,8 @@ async fn wait_until_served(client: &Client) {
             }
             Ok(_) if !told => tracing::warn!(
                 remedy = "use Kubernetes 1.37 or newer with the API certificates.k8s.io/v1, or give each pod a Secret by \
-                          outrigger.mesh/identity-secret",
+                          this annotation",
+                annotation = IDENTITY_SECRET,
                 "this cluster has no PodCertificateRequest: no identities are issued"
             ),
             Ok(_) => {}
