@@ -18,6 +18,7 @@ mod requirements;
 mod review;
 mod serve;
 mod templates;
+mod trust;
 mod verify;
 
 pub use input::load_injector;
@@ -52,6 +53,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Ask a cluster whether the webhooks work.
     Verify(verify::VerifyArgs),
+    /// Show or replace the authorities of the mesh.
+    Trust(trust::TrustArgs),
     /// Say for each workload what would be done, and where each setting came from.
     Explain(explain::ExplainArgs),
     /// Answer one AdmissionReview: from standard input to standard output.
@@ -106,6 +109,7 @@ pub fn run() -> anyhow::Result<Status> {
         Command::Check(args) => check::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Trust(args) => trust::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Review(args) => review::run(&args),
         Command::Templates(args) => templates::run(&args),

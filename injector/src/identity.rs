@@ -26,6 +26,8 @@ mod serve;
 mod signer;
 #[cfg(feature = "server")]
 pub mod state;
+#[cfg(feature = "server")]
+pub mod trust;
 
 #[cfg(feature = "server")]
 pub use self::serve::serve;

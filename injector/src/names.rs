@@ -97,6 +97,8 @@ pub const TMP_VOLUME: &str = "outrigger-tmp";
 
 /// The signer of the proxies' certificates (KEP-4317, PodCertificateRequest).
 pub const SIGNER: &str = "outrigger.mesh/identity";
+/// Annotation of the trust bundle: what each of its authorities does, and how many certificates it has given.
+pub const TRUST: &str = "outrigger.mesh/trust";
 /// The ClusterTrustBundle with the mesh's roots (KEP-3257). Its name begins with that of the signer.
 pub const TRUST_BUNDLE: &str = "outrigger.mesh:identity:outrigger";
 

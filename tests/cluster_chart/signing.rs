@@ -312,6 +312,43 @@ fn says_why_it_denies() {
     }
 }
 
+/// Without a right to read any Secret, and by the count of a leader that has gone.
+#[test]
+fn anybody_can_see_who_signs_and_how_much() {
+    let signing = Signing::start();
+    let client = signing.client();
+    signing.runtime.block_on(send(&client, 0..3));
+    let status = || -> Value {
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_outrigger"));
+        let shown = ["trust", "status", "-o", "json"];
+        let answer = signing.cluster.run_as_administrator(program, "", &shown);
+        serde_json::from_str(&answer.expect_success()).unwrap()
+    };
+    let roles = |status: &Value| -> Vec<String> {
+        let rows = status.as_array().unwrap().iter();
+        rows.map(|row| format!("{} {}", row["role"].as_str().unwrap(), row["leaves"]))
+            .collect()
+    };
+    eventually("all are counted", || roles(&status()) == ["signs 3"]);
+    let leader = signing.leader();
+    leader.signal("TERM");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_outrigger"));
+    let rotate = signing.cluster.run_as_administrator(program, "", &["trust", "rotate"]);
+    assert!(rotate.expect_success().contains("is being introduced"));
+    eventually("the next one is published", || {
+        roles(&status()) == ["signs 3", "next 0"]
+    });
+    let table = signing
+        .cluster
+        .run_as_administrator(program, "", &["trust", "status"])
+        .expect_success();
+    let lines: Vec<&str> = table.lines().map(str::trim).collect();
+    assert!(
+        lines[0].starts_with("AUTHORITY") && lines[1].contains("Outrigger mesh CA"),
+        "{table}"
+    );
+}
+
 #[test]
 fn the_trust_bundle_is_kept_and_goes_with_the_release() {
     let signing = Signing::start();

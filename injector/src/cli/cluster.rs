@@ -161,6 +161,11 @@ impl Cluster {
         }
     }
 
+    /// For what is asked by its type.
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// The address of the API server.
     pub(super) fn address(&self) -> &str {
         self.address.trim_end_matches('/')

@@ -14,10 +14,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::metrics::{ApiObject, IdentityMetrics};
+use super::trust;
 use crate::certificates::api::{CallError, call, patch_params, post_params};
 use crate::certificates::pace::Pace;
 use crate::error::error_chain;
-use crate::names::{SIGNER, TRUST_BUNDLE};
+use crate::names::{SIGNER, TRUST, TRUST_BUNDLE};
 use crate::silence::watch_object;
 
 /// The least time between two writes: with someone who undoes each of ours, the API server must not be the one who
@@ -34,6 +35,8 @@ pub(super) struct Bundle {
     view: View,
     pace: Pace,
     written: Option<Instant>,
+    /// When the annotation was written last.
+    noted: Option<Instant>,
     /// The text that it was seen to hold last, when it was ours.
     held: Option<String>,
 }
@@ -45,7 +48,12 @@ pub(super) type Event = watcher::Result<Option<ClusterTrustBundle>>;
 enum View {
     Unknown,
     Absent,
-    Present { version: String, text: String },
+    Present {
+        version: String,
+        text: String,
+        /// The annotation about the authorities.
+        trust: Option<String>,
+    },
 }
 
 impl Bundle {
@@ -58,6 +66,7 @@ impl Bundle {
             view: View::Unknown,
             pace: Pace::default(),
             written: None,
+            noted: None,
             held: None,
         }
     }
@@ -73,6 +82,7 @@ impl Bundle {
             Ok(Some(bundle)) => {
                 self.view = View::Present {
                     version: bundle.resource_version().unwrap_or_default(),
+                    trust: bundle.annotations().get(TRUST).cloned(),
                     text: bundle.spec.trust_bundle,
                 };
             }
@@ -100,6 +110,34 @@ impl Bundle {
     /// Whether this certificate, PEM, is among those that are published.
     pub(super) fn holds(&self, certificate: &str) -> bool {
         matches!(&self.view, View::Present { text, .. } if text.contains(certificate))
+    }
+
+    /// What it says about the authorities; `None` while it is not known to exist.
+    pub(super) fn trust(&self) -> Option<&str> {
+        match &self.view {
+            View::Present { trust, .. } => Some(trust.as_deref().unwrap_or_default()),
+            View::Unknown | View::Absent => None,
+        }
+    }
+
+    /// Writes down what is to be said about the authorities, now and then.
+    pub(super) async fn note(&mut self, trust: &str) {
+        let due = self.noted.is_none_or(|noted| noted.elapsed() >= trust::INTERVAL);
+        if !due || self.trust().is_none_or(|seen| seen == trust) {
+            return;
+        }
+        self.noted = Some(Instant::now());
+        let patch = json!({"metadata": {"annotations": {TRUST: trust}}});
+        let noted = call(self.api.patch(TRUST_BUNDLE, &patch_params(), &Patch::Merge(&patch))).await;
+        if let Err(error) = noted {
+            self.metrics.failed(ApiObject::TrustBundle);
+            let error = error_chain(&error);
+            tracing::debug!(
+                bundle = TRUST_BUNDLE,
+                error,
+                "cannot say how many certificates there are"
+            );
+        }
     }
 
     /// Sees to it that this is published; when to come again at the latest.

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use super::given::Given;
 use super::issuer::{Authority, LONGEST};
 use super::state::State;
+use super::trust::Role;
 use crate::certificates::{Certificate, Moment, Unsound, secret};
 use crate::config::KeptBy;
 use crate::error::error_chain;
@@ -80,5 +81,26 @@ impl Held {
     /// How long its leaves may be valid.
     pub(super) fn longest_leaf(&self) -> Duration {
         self.kept().map_or(LONGEST, |state| state.longest_leaf)
+    }
+
+    /// What each authority that is trusted does, by its subject, and until when.
+    pub(super) fn roles(&self) -> Vec<(String, Role, Option<Moment>)> {
+        let of = |role, until| move |certificate: &Certificate| (certificate.subject.clone(), role, until);
+        match self {
+            Self::Kept(state) => {
+                let next = state.next.iter().map(|next| &next.certificate);
+                let retiring = state.retiring.iter().map(of(Role::Retiring, state.retire_at));
+                let signs = std::iter::once(&state.signer.certificate).map(of(Role::Signs, None));
+                signs.chain(next.map(of(Role::Next, None))).chain(retiring).collect()
+            }
+            Self::Given(given) => {
+                let roots = given.roots.iter().map(of(Role::Trusted, None));
+                let signer = of(Role::Signs, None)(&given.signer.certificate);
+                roots
+                    .filter(|(subject, ..)| *subject != signer.0)
+                    .chain([signer.clone()])
+                    .collect()
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! On the leader: the authorities of the mesh are kept as the plan says, and published.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -15,6 +15,7 @@ use super::issuer::Authority;
 use super::metrics::{ApiObject, IdentityMetrics};
 use super::plan::{ApplyError, Change, Settings, Step, View, apply, plan};
 use super::state::State;
+use super::trust::Trust;
 use crate::certificates::election::Elected;
 use crate::certificates::plan::Request;
 use crate::certificates::secret::{self, Kept, Written};
@@ -44,6 +45,10 @@ pub(super) struct Keeper {
     sight: Sight<Held>,
     bundle: Bundle,
     issuing: watch::Sender<Option<Arc<Issuing>>>,
+    /// What was given, counted by who signs.
+    trust: Arc<Mutex<Trust>>,
+    /// Whether the counts of the leader before were taken over in this term.
+    counting: bool,
 }
 
 impl Keeper {
@@ -53,6 +58,7 @@ impl Keeper {
         metrics: IdentityMetrics,
         elected: Elected,
         issuing: watch::Sender<Option<Arc<Issuing>>>,
+        trust: Arc<Mutex<Trust>>,
     ) -> Self {
         let secrets = Api::namespaced(client.clone(), &signer.election.namespace);
         Self {
@@ -73,6 +79,8 @@ impl Keeper {
             metrics,
             sight: Sight::default(),
             issuing,
+            trust,
+            counting: false,
         }
     }
 
@@ -83,9 +91,12 @@ impl Keeper {
         loop {
             if self.sight.lead(self.elected.term(), Moment::now()) {
                 (secrets, bundles) = self.watch();
+                self.counting = false;
             }
             let wake = self.act().await;
+            self.take_over();
             self.offer();
+            self.note().await;
             tokio::select! {
                 Some(event) = secrets.next() => self.see_secret(event),
                 Some(event) = bundles.next() => self.bundle.see(event),
@@ -264,5 +275,36 @@ impl Keeper {
             }
             Err(error) => self.fail(error_chain(&error), "give the Secret a key of another kind"),
         }
+    }
+
+    /// Whoever begins to lead goes on from what the one before has counted; before that is known, nothing is signed.
+    fn take_over(&mut self) {
+        if let Some(seen) = self.bundle.trust().filter(|_| self.leads() && !self.counting) {
+            *self.counts() = serde_json::from_str(seen).unwrap_or_default();
+            self.counting = true;
+        }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Trust> {
+        self.trust.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says what the authorities do.
+    async fn note(&mut self) {
+        let held = self
+            .sight
+            .state()
+            .as_ref()
+            .ok()
+            .filter(|_| self.leads() && self.counting);
+        let Some(roles) = held.map(Held::roles) else {
+            return;
+        };
+        let said = {
+            let mut counts = self.counts();
+            counts.update(roles.into_iter(), Moment::now());
+            serde_json::to_string(&*counts).expect("maps with keys of text and numbers are JSON")
+        };
+        self.bundle.note(&said).await;
     }
 }

@@ -1,5 +1,7 @@
 //! The signer as a part of the server.
 
+use std::sync::{Arc, Mutex};
+
 use futures::join;
 use kube::Client;
 use tokio::sync::watch;
@@ -7,6 +9,7 @@ use tokio::sync::watch;
 use super::keep::Keeper;
 use super::metrics::IdentityMetrics;
 use super::signer::Signer;
+use super::trust::Trust;
 use crate::certificates::election::Elected;
 use crate::config;
 
@@ -20,7 +23,15 @@ pub async fn serve(
     elected: Elected,
 ) {
     let (offer, issuing) = watch::channel(None);
-    let keeper = Keeper::new(&client, signer, metrics.clone(), elected.clone(), offer);
-    let signer = Signer::new(client, trust_domain, elected, issuing, metrics);
+    let trust = Arc::new(Mutex::new(Trust::default()));
+    let keeper = Keeper::new(
+        &client,
+        signer,
+        metrics.clone(),
+        elected.clone(),
+        offer,
+        Arc::clone(&trust),
+    );
+    let signer = Signer::new(client, trust_domain, elected, issuing, metrics, trust);
     join!(keeper.run(), signer.run());
 }

@@ -1,6 +1,6 @@
 //! Answers the requests that kubelets make for pods, on the leader.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -18,6 +18,7 @@ use super::issuer::{Chance, IssueError, Issued, Refusal, Request, Terms};
 use super::keep::Issuing;
 use super::metrics::{Answer, ApiObject, IdentityMetrics};
 use super::name::Identity;
+use super::trust::Trust;
 use crate::certificates::Moment;
 use crate::certificates::api::{CallError, call, post_params};
 use crate::certificates::election::Elected;
@@ -41,6 +42,7 @@ pub(super) struct Signer {
     elected: Elected,
     issuing: watch::Receiver<Option<Arc<Issuing>>>,
     metrics: IdentityMetrics,
+    trust: Arc<Mutex<Trust>>,
 }
 
 /// Why a request was not answered.
@@ -59,6 +61,7 @@ impl Signer {
         elected: Elected,
         issuing: watch::Receiver<Option<Arc<Issuing>>>,
         metrics: IdentityMetrics,
+        trust: Arc<Mutex<Trust>>,
     ) -> Self {
         Self {
             client,
@@ -66,6 +69,7 @@ impl Signer {
             elected,
             issuing,
             metrics,
+            trust,
         }
     }
 
@@ -91,7 +95,7 @@ impl Signer {
         let ours = silence::watch_config().fields(&format!("spec.signerName={SIGNER}"));
         let controller =
             Controller::new(requests, ours).with_config(controller::Config::default().concurrency(CONCURRENCY));
-        let count = self.count(controller.store());
+        let count = self.watch_queue(controller.store());
         let answers = controller.run(reconcile, again, Arc::clone(&self)).for_each(|answer| {
             self.tell(answer);
             std::future::ready(())
@@ -99,7 +103,7 @@ impl Signer {
         tokio::select! { () = answers => {}, () = count => {} }
     }
 
-    async fn count(&self, requests: Store<PodCertificateRequest>) {
+    async fn watch_queue(&self, requests: Store<PodCertificateRequest>) {
         let mut ticks = interval(SOON);
         loop {
             ticks.tick().await;
@@ -124,16 +128,24 @@ impl Signer {
         }
     }
 
-    /// Signs, if this replica still leads.
-    fn issue(&self, request: &PodCertificateRequest) -> Option<Result<Issued, IssueError>> {
-        let issuing = self.issuing.borrow().clone();
-        let issuing = issuing.filter(|_| self.elected.term().is_some())?;
+    fn issue(&self, issuing: &Issuing, request: &PodCertificateRequest) -> Result<Issued, IssueError> {
         let terms = Terms {
             trust_domain: self.trust_domain.clone(),
             lifetime: issuing.lifetime,
         };
         let request = Request::from(request);
-        Some(issuing.authority.issue(&request, &terms, Moment::now(), chance()))
+        issuing.authority.issue(&request, &terms, Moment::now(), chance())
+    }
+
+    /// What signs now, if this replica still leads.
+    fn issuing(&self) -> Option<Arc<Issuing>> {
+        let issuing = self.issuing.borrow().clone();
+        issuing.filter(|_| self.elected.term().is_some())
+    }
+
+    fn count(&self, issuing: &Issuing, issued: &Issued) {
+        let mut trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
+        trust.count(&issuing.authority.certificate().subject, issued.not_after);
     }
 
     async fn write(
@@ -214,18 +226,25 @@ async fn reconcile(request: Arc<PodCertificateRequest>, signer: Arc<Signer>) -> 
     if is_answered(&request) {
         return Ok(Action::await_change());
     }
-    let issued = match signer.issue(&request) {
-        None => return Ok(Action::requeue(SOON)),
-        Some(Ok(issued)) => Ok(issued),
-        Some(Err(IssueError::Refused(refusal))) => Err(refusal),
-        Some(Err(error)) => return Err(error.into()),
+    let Some(issuing) = signer.issuing() else {
+        return Ok(Action::requeue(SOON));
+    };
+    let issued = match signer.issue(&issuing, &request) {
+        Ok(issued) => Ok(issued),
+        Err(IssueError::Refused(refusal)) => Err(refusal),
+        Err(error) => return Err(error.into()),
     };
     let status = match &issued {
         Ok(issued) => issued_status(issued),
         Err(refusal) => denied_status(refusal),
     };
     match signer.write(&request, status).await {
-        Ok(()) => signer.log(&request, issued.as_ref().err()),
+        Ok(()) => {
+            if let Ok(issued) = &issued {
+                signer.count(&issuing, issued);
+            }
+            signer.log(&request, issued.as_ref().err());
+        }
         // Somebody was faster, or the pod is gone: the watch shows it.
         Err(error) if error.is_conflict() || error.is_missing() => {}
         Err(error) => return Err(error.into()),
