@@ -13,6 +13,7 @@ use outrigger::inject::{Injector, InjectorOptions};
 use outrigger::namespace::NamespaceInfo;
 use outrigger::pod::{PodView, Text};
 use outrigger::review::{Endpoint, decode};
+use outrigger::service::View;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -74,7 +75,7 @@ fn minimal(body: &[u8]) -> usize {
 fn admission(injector: &Injector, info: &NamespaceInfo, body: &[u8]) -> usize {
     let review = decode(body).unwrap();
     injector
-        .answer(Endpoint::Mutate, &review, Some(info))
+        .answer(Endpoint::Mutate, &review, Some(info), View::Off)
         .unwrap()
         .body
         .len()

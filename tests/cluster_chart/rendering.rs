@@ -210,7 +210,8 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
             json!([["leases"], null, ["create"]]),
         ]
     };
-    let (first, unsigned) = (std::slice::from_ref(&namespaces), json!({"enabled": false}));
+    let watched = [namespaces.clone(), json!([["services"], null, ["list", "watch"]])];
+    let (first, unsigned) = (&watched[..], json!({"enabled": false}));
     let all = [
         first,
         &[configurations.clone()],
@@ -232,6 +233,8 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
         );
         let unsigned = crate::merged(&values, &json!({"identity": unsigned}));
         assert_eq!(named(&unsigned), first, "{values}");
+        let unwatched = crate::merged(&unsigned, &json!({"injection": {"watchServices": false}}));
+        assert_eq!(named(&unwatched), [namespaces.clone()], "{values}");
     }
 }
 

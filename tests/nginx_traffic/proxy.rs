@@ -146,7 +146,12 @@ fn rendered(pod: &Value) -> String {
     let review = decode(body.as_bytes()).expect("a review");
     let namespace = NamespaceInfo::enabled();
     let answer = injector
-        .answer(Endpoint::Mutate, &review, Some(&namespace))
+        .answer(
+            Endpoint::Mutate,
+            &review,
+            Some(&namespace),
+            outrigger::service::View::Off,
+        )
         .expect("an answer");
     let answer: Value = serde_json::from_slice(&answer.body).expect("JSON");
     let injected = patched(&answer, pod).unwrap_or_else(|| panic!("not injected: {answer}"));

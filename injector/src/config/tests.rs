@@ -102,6 +102,7 @@ fn every_variable_reaches_its_field() {
     let Raw {
         templates_dir,
         requirements_file,
+        watch_services,
         kubeconfig,
         ..
     } = &raw;
@@ -138,6 +139,7 @@ fn every_variable_reaches_its_field() {
         inject_default,
         templates_dir,
         requirements_file,
+        watch_services,
         kubeconfig,
     ];
     let names: Vec<_> = VARIABLES
@@ -168,6 +170,7 @@ fn reads_every_value() {
         ("OUTRIGGER_INJECT_DEFAULT", "Enabled"),
         ("OUTRIGGER_TEMPLATES_DIR", "/templates"),
         ("OUTRIGGER_REQUIREMENTS_FILE", "/requirements.yaml"),
+        ("OUTRIGGER_WATCH_SERVICES", "disabled"),
         ("OUTRIGGER_KUBECONFIG", "/kubeconfig"),
         ("OUTRIGGER_PROXY_IMAGE", "nginx"),
         ("HOME", "/"),
@@ -196,6 +199,7 @@ fn reads_every_value() {
     );
     assert_eq!(server.body_timeout, Duration::from_millis(1500));
     assert_eq!((server.max_body_bytes, server.max_in_flight_bytes), (2 << 20, 4 << 20));
+    assert!(!server.watch_services);
     assert_eq!(server.kubeconfig, Some("/kubeconfig".into()));
     assert_eq!(injection.release_namespace, "mesh");
     assert_eq!(
