@@ -63,8 +63,8 @@ fn no_call_fails_while_applications_are_restarted_into_the_mesh() {
             (shop, "stock"),
             (bank, "ledger"),
         ]);
-        // What is called now is the mesh alone.
-        std::thread::sleep(std::time::Duration::from_secs(3));
+        // Until the last pods without a proxy are gone: what is called then is the mesh alone.
+        std::thread::sleep(std::time::Duration::from_secs(8));
         shop.end_loads(&pod);
         let ended = started
             .into_iter()
@@ -72,12 +72,21 @@ fn no_call_fails_while_applications_are_restarted_into_the_mesh() {
         ended.collect::<BTreeMap<String, Load>>()
     });
 
+    let failed: Vec<_> = loads.iter().filter(|(_, load)| load.failed > 0).collect();
+    assert!(failed.is_empty(), "{failed:?}\n{}", complaints(shop, &pod));
     for (name, load) in &loads {
-        assert_eq!(load.failed, 0, "{name}: {load:?}");
         assert!(load.requests > 100, "{name}: {load:?}");
         // Pods without a proxy before, and with one after.
-        assert!(load.served_by.len() >= 3, "{name}: {load:?}");
+        assert!(load.served_by.len() >= 2, "{name}: {load:?}");
     }
+}
+
+/// What a caller's proxy said of calls that failed, for the message of a failure.
+fn complaints(namespace: &Namespace<'_>, pod: &str) -> String {
+    let log = namespace.log(pod, names::PROXY_CONTAINER);
+    // A server without a proxy is no failure.
+    let usual = |line: &&str| line.contains("SSL_do_handshake") || line.contains("\"status\":20");
+    log.lines().filter(|line| !usual(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Restarts Deployments, two at a time, each whole before the next.
