@@ -71,9 +71,14 @@ fn main() {
 
 /// A pod whose upstreams are found: 50 ports within reach, in a cluster of 100 Services and in one of 10,000.
 fn found(criterion: &mut Criterion) {
-    let setting_defaults = [("OUTRIGGER_UPSTREAMS", "auto"), ("OUTRIGGER_UPSTREAM_NAMESPACES", "namespace-1")];
+    let setting_defaults = [
+        ("OUTRIGGER_UPSTREAMS", "auto"),
+        ("OUTRIGGER_UPSTREAM_NAMESPACES", "namespace-1"),
+    ];
     let injector = Injector::new(InjectorOptions {
-        setting_defaults: setting_defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        setting_defaults: setting_defaults
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         ..InjectorOptions::default()
     })
     .unwrap();
@@ -83,9 +88,12 @@ fn found(criterion: &mut Criterion) {
     for services in [100, 10_000] {
         let mut known = Services::of(&cluster(services));
         known.enable_unknown();
-        group.bench_function(BenchmarkId::from_parameter(format!("admission-auto-50-of-{services}")), |b| {
-            b.iter(|| admission(&injector, &info, View::Known(&known), black_box(&body)));
-        });
+        group.bench_function(
+            BenchmarkId::from_parameter(format!("admission-auto-50-of-{services}")),
+            |b| {
+                b.iter(|| admission(&injector, &info, View::Known(&known), black_box(&body)));
+            },
+        );
     }
     group.finish();
 }
@@ -98,7 +106,9 @@ fn cluster(services: usize) -> Vec<Service> {
             "spec": {"clusterIP": format!("10.{}.{}.1", n / 256, n % 256), "ports": [{"name": "http", "port": 80}]},
         })
     };
-    (0..services).map(|n| serde_json::from_value(service(n)).unwrap()).collect()
+    (0..services)
+        .map(|n| serde_json::from_value(service(n)).unwrap())
+        .collect()
 }
 
 fn minimal(body: &[u8]) -> usize {

@@ -175,6 +175,54 @@ fn namespaces_count_from_a_file_and_from_the_manifests() {
     .fails_with("put the value in quotes");
 }
 
+const SERVICES: &str = "apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Service
+    metadata: {name: orders, namespace: shop}
+    spec: {clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, 'fd00::7'], ports: [{name: http, port: 80}]}
+  - apiVersion: serving.knative.dev/v1
+    kind: Service
+    metadata: {name: other, namespace: shop}
+    spec: {template: {}}
+";
+
+/// Of a file and of the manifests alike; by default nothing is found, which is said where it was asked for.
+#[test]
+fn services_are_found_in_a_file_and_among_the_manifests() {
+    let auto = "outrigger.mesh/upstreams: auto";
+    let folder = Folder::of(&[("services.yaml", SERVICES)]);
+    let file = ["inject", "--services-file", &folder.file("services.yaml")];
+    let found = ["--found=10.96.0.7:80:15700", "--found=[fd00::7]:80:15700"];
+    let from_file = piped(&file, deployment("web", auto)).exits(0);
+    let among = piped(&["inject"], format!("{}---\n{SERVICES}", deployment("web", auto))).exits(0);
+    for run in [from_file, among] {
+        let deployment = &documents(&run.stdout)[0];
+        let args = deployment.pointer("/spec/template/spec/initContainers/0/args").unwrap();
+        let args: Vec<&str> = args.as_array().unwrap().iter().filter_map(|arg| arg.as_str()).collect();
+        assert!(found.iter().all(|arg| args.contains(arg)), "{args:?}");
+    }
+    let none = piped(&["inject"], deployment("web", auto)).exits(0);
+    assert!(none.stderr.contains("no Service is known here"), "{}", none.stderr);
+    let explained = piped(
+        &["explain", "--services-file", &folder.file("services.yaml")],
+        deployment("web", auto),
+    )
+    .exits(0);
+    assert!(
+        explained.stdout.contains("  found orders.shop:80 (http)\n"),
+        "{}",
+        explained.stdout
+    );
+    let bad = Folder::of(&[("services.yaml", &SERVICES.replace("port: 80", "port: eighty"))]);
+    piped(
+        &["inject", "--services-file", &bad.file("services.yaml")],
+        deployment("web", auto),
+    )
+    .fails_with("services.yaml: service \"orders\": ");
+}
+
 #[test]
 fn uninject_gives_the_original_documents_back() {
     let input = format!("# kept\n{}---\n{}", deployment("web", ""), namespace("a", "", ""));

@@ -177,3 +177,72 @@ fn sorted(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     addresses.dedup();
     addresses
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_names_or_addresses() {
+        for (text, host) in [
+            (
+                "orders.shop.svc.cluster.local:80:15700",
+                "orders.shop.svc.cluster.local",
+            ),
+            ("10.96.0.7:80:15700", "10.96.0.7"),
+            ("[fd00::7]:80:15700", "fd00::7"),
+        ] {
+            let Target { host: read, ports } = text.parse().expect(text);
+            let read = match read {
+                Host::Name(name) => name,
+                Host::Address(address) => address.to_string(),
+            };
+            assert_eq!((read.as_str(), ports.0, ports.1), (host, 80, 15700));
+        }
+        for text in [
+            "fd00::7:80:1",
+            "[fd00::7:80:1",
+            "[]:80:1",
+            "a b:80:1",
+            "a:80",
+            "a:0:1",
+            "10.96.0.7",
+            "",
+        ] {
+            text.parse::<Target>().expect_err(text);
+        }
+    }
+
+    /// What was found has the same rules as what was listed, as far as it has addresses.
+    #[test]
+    fn rules_are_written_for_found_targets_too() {
+        let target = |text: &str| text.parse::<Target>().expect("a target");
+        let args = RedirectArgs {
+            proxy_uid: 101,
+            inbound: Vec::new(),
+            outbound: vec![target("listed.example:80:15100")],
+            found: ["10.96.0.7:80:15700", "[fd00::7]:80:15700", "gone.example:80:15701"]
+                .map(target)
+                .to_vec(),
+            node_probe: Vec::new(),
+            node_ips: Vec::new(),
+            resolve_retries: 0,
+            dry_run: true,
+        };
+        let addresses = |name: &str| match name {
+            "listed.example" => vec!["10.96.0.8".parse().expect("an address")],
+            _ => Vec::new(),
+        };
+        let script = args.rules(addresses, Vec::new()).script();
+        let rules = script.lines().filter_map(|line| line.trim().split_once(" tcp dport "));
+        let rules: Vec<String> = rules.map(|(from, to)| format!("{from} {to}")).collect();
+        assert_eq!(
+            rules,
+            [
+                "ip daddr 10.96.0.8 80 redirect to :15100",
+                "ip daddr 10.96.0.7 80 redirect to :15700",
+                "ip6 daddr fd00::7 80 redirect to :15700",
+            ]
+        );
+    }
+}
