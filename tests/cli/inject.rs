@@ -199,8 +199,13 @@ fn services_are_found_in_a_file_and_among_the_manifests() {
     let among = piped(&["inject"], format!("{}---\n{SERVICES}", deployment("web", auto))).exits(0);
     for run in [from_file, among] {
         let deployment = &documents(&run.stdout)[0];
-        let args = deployment.pointer("/spec/template/spec/initContainers/0/args").unwrap();
-        let args: Vec<&str> = args.as_array().unwrap().iter().filter_map(|arg| arg.as_str()).collect();
+        let args = &deployment["spec"]["template"]["spec"]["initContainers"][0]["args"];
+        let args: Vec<&str> = args
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|arg| arg.as_str())
+            .collect();
         assert!(found.iter().all(|arg| args.contains(arg)), "{args:?}");
     }
     let none = piped(&["inject"], deployment("web", auto)).exits(0);

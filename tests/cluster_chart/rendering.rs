@@ -214,7 +214,7 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
     let (first, unsigned) = (&watched[..], json!({"enabled": false}));
     let all = [
         first,
-        &[configurations.clone()],
+        std::slice::from_ref(&configurations),
         &signer,
         &kept(&["outrigger-certificates", "outrigger-identity"]),
     ];
@@ -234,7 +234,7 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
         let unsigned = crate::merged(&values, &json!({"identity": unsigned}));
         assert_eq!(named(&unsigned), first, "{values}");
         let unwatched = crate::merged(&unsigned, &json!({"injection": {"watchServices": false}}));
-        assert_eq!(named(&unwatched), [namespaces.clone()], "{values}");
+        assert_eq!(named(&unwatched), std::slice::from_ref(&namespaces), "{values}");
     }
 }
 

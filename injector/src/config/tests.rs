@@ -199,16 +199,16 @@ fn reads_every_value() {
     );
     assert_eq!(server.body_timeout, Duration::from_millis(1500));
     assert_eq!((server.max_body_bytes, server.max_in_flight_bytes), (2 << 20, 4 << 20));
-    assert!(!server.watch_services);
-    assert_eq!(server.kubeconfig, Some("/kubeconfig".into()));
+    let (kubeconfig, watch_services) = (server.kubeconfig, server.watch_services);
+    assert_eq!((kubeconfig, watch_services), (Some("/kubeconfig".into()), false));
     assert_eq!(injection.release_namespace, "mesh");
     assert_eq!(
         injection.excluded_namespaces,
         BTreeSet::from(["a".into(), "b-1".into()])
     );
     assert!(injection.inject_by_default);
-    assert_eq!(injection.templates_dir, Some("/templates".into()));
-    assert_eq!(injection.requirements_file, Some("/requirements.yaml".into()));
+    let files = (injection.templates_dir, injection.requirements_file);
+    assert_eq!(files, (Some("/templates".into()), Some("/requirements.yaml".into())));
     assert_eq!(
         injection.setting_defaults,
         BTreeMap::from([("OUTRIGGER_PROXY_IMAGE".into(), "nginx".into())])

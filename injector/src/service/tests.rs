@@ -9,7 +9,7 @@ const POLICY: Policy = Policy {
     default: Toggle::Disabled,
 };
 
-fn service(namespace: &str, name: &str, annotations: Value, spec: Value) -> Service {
+fn service(namespace: &str, name: &str, annotations: &Value, spec: &Value) -> Service {
     let metadata = json!({"namespace": namespace, "name": name, "annotations": annotations});
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
@@ -19,8 +19,8 @@ fn http(namespace: &str, name: &str, port: u16) -> Service {
     service(
         namespace,
         name,
-        json!({}),
-        json!({"ports": [{"port": port, "name": "http"}]}),
+        &json!({}),
+        &json!({"ports": [{"port": port, "name": "http"}]}),
     )
 }
 
@@ -73,7 +73,7 @@ fn a_port_is_found_by_app_protocol_or_name() {
     ];
     for (mut port, expected) in rows {
         port["port"] = json!(80);
-        let all = services(&[service("shop", "a", json!({}), json!({"ports": [port.clone()]}))]);
+        let all = services(&[service("shop", "a", &json!({}), &json!({"ports": [port.clone()]}))]);
         let found = found(&all, "", 9);
         let protocol = found.ports.first().map(|found| found.port.protocol.as_str());
         assert_eq!(protocol, expected, "{port}");
@@ -98,7 +98,7 @@ fn a_service_without_an_address_or_switched_off_is_not_found() {
         (json!({names::INJECT: "perhaps"}), json!({"ports": ports}), false),
         (json!({}), json!({}), false),
     ] {
-        let all = services(&[service("shop", "a", annotations.clone(), spec.clone())]);
+        let all = services(&[service("shop", "a", &annotations, &spec)]);
         assert_eq!(!found(&all, "", 9).ports.is_empty(), is_found, "{annotations} {spec}");
     }
 }
@@ -126,7 +126,7 @@ fn the_own_namespace_stands_first_then_names_count() {
         http("zoo", "a", 80),
         http("bank", "b", 80),
         http("bank", "a", 80),
-        service("shop", "web", json!({}), json!({"ports": both})),
+        service("shop", "web", &json!({}), &json!({"ports": both})),
         http("shop", "cart", 80),
     ]);
     let own = ["cart.shop:80", "web.shop:80", "web.shop:90"];
