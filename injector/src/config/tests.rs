@@ -150,6 +150,13 @@ fn every_variable_reaches_its_field() {
 }
 
 #[test]
+fn services_are_watched_unless_that_is_switched_off() {
+    let watched = |vars: &[(&str, &str)]| read(vars).unwrap().server.watch_services;
+    assert!(watched(&[]));
+    assert!(!watched(&[("OUTRIGGER_WATCH_SERVICES", "disabled")]));
+}
+
+#[test]
 fn reads_every_value() {
     let Config { server, injection } = read(&[
         ("OUTRIGGER_LISTEN", "127.0.0.1:1"),
@@ -170,7 +177,6 @@ fn reads_every_value() {
         ("OUTRIGGER_INJECT_DEFAULT", "Enabled"),
         ("OUTRIGGER_TEMPLATES_DIR", "/templates"),
         ("OUTRIGGER_REQUIREMENTS_FILE", "/requirements.yaml"),
-        ("OUTRIGGER_WATCH_SERVICES", "disabled"),
         ("OUTRIGGER_KUBECONFIG", "/kubeconfig"),
         ("OUTRIGGER_PROXY_IMAGE", "nginx"),
         ("HOME", "/"),
@@ -199,8 +205,7 @@ fn reads_every_value() {
     );
     assert_eq!(server.body_timeout, Duration::from_millis(1500));
     assert_eq!((server.max_body_bytes, server.max_in_flight_bytes), (2 << 20, 4 << 20));
-    let (kubeconfig, watch_services) = (server.kubeconfig, server.watch_services);
-    assert_eq!((kubeconfig, watch_services), (Some("/kubeconfig".into()), false));
+    assert_eq!(server.kubeconfig, Some("/kubeconfig".into()));
     assert_eq!(injection.release_namespace, "mesh");
     assert_eq!(
         injection.excluded_namespaces,
