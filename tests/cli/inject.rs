@@ -228,6 +228,29 @@ fn services_are_found_in_a_file_and_among_the_manifests() {
     .fails_with("services.yaml: service \"orders\": ");
 }
 
+/// Whoever makes Services must not keep the pods of a namespace from starting.
+#[test]
+fn as_many_as_are_found_fit_with_the_longest_names() {
+    let named = |n: usize| {
+        let (name, number) = (
+            format!("s{n:03}{}", "x".repeat(59)),
+            "ports: [{name: http, port: 50000}]",
+        );
+        format!("---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{{number}}}\n")
+    };
+    let services: String = (0..300).map(named).collect();
+    let auto = "outrigger.mesh/template: mtls";
+    let injected = piped(&["inject"], format!("{}{services}", deployment("web", auto))).exits(0);
+    let report = &injected.stderr;
+    assert!(
+        report.contains("auto found 300 ports, of which 256 are called"),
+        "{report}"
+    );
+    let args = &documents(&injected.stdout)[0]["spec"]["template"]["spec"]["initContainers"][0]["args"];
+    let found = args.as_array().into_iter().flatten().filter_map(|arg| arg.as_str());
+    assert_eq!(found.filter(|arg| arg.starts_with("--found=s")).count(), 256);
+}
+
 #[test]
 fn uninject_gives_the_original_documents_back() {
     let input = format!("# kept\n{}---\n{}", deployment("web", ""), namespace("a", "", ""));
