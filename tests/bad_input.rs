@@ -33,7 +33,12 @@ fn review(object: &str) -> String {
 fn answered(endpoint: Endpoint, body: &str) -> Answer {
     let review = decode(body.as_bytes()).expect("a review");
     INJECTOR
-        .answer(endpoint, &review, Some(&NamespaceInfo::enabled()))
+        .answer(
+            endpoint,
+            &review,
+            Some(&NamespaceInfo::enabled()),
+            outrigger::service::View::Off,
+        )
         .expect("never a fault of ours")
 }
 

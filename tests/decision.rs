@@ -179,6 +179,7 @@ impl Case {
             namespace: self.namespace.0,
             info: &info,
             pod: &PodView::from_json(&raw).expect("the case is a pod"),
+            services: outrigger::service::View::Off,
         };
         decide(subject, &policy)
     }
@@ -268,6 +269,7 @@ fn a_status_that_does_not_hold_is_no_way_around_injection() {
             namespace: "shop",
             info: &NamespaceInfo::enabled(),
             pod: &PodView::from_json(&pod).expect("a pod"),
+            services: outrigger::service::View::Off,
         };
         let policy = Policy {
             excluded_namespaces: Vec::new(),

@@ -14,6 +14,8 @@ use golden::{Case, cases, patched, review_of};
 use outrigger::inject::{Injector, InjectorOptions};
 use outrigger::manifest;
 use outrigger::review::{Endpoint, decode};
+use outrigger::service::View;
+use outrigger::services::Known;
 use serde_json::Value;
 
 #[test]
@@ -75,8 +77,9 @@ fn answer(injector: &Injector, case: &Case, namespace: &Value, pod: &Value) -> V
     let name = namespace["metadata"]["name"].as_str().unwrap();
     let body = review_of("u-1", name, pod).to_string();
     let review = decode(body.as_bytes()).unwrap();
+    let known = case.namespaces();
     let answer = injector
-        .answer(Endpoint::Mutate, &review, case.namespaces().get(name))
+        .answer(Endpoint::Mutate, &review, known.get(name), known.services())
         .unwrap();
     serde_json::from_slice(&answer.body).unwrap()
 }
@@ -88,7 +91,11 @@ fn https_server_gives_the_same_pod_as_the_command_line() {
             let name = pod.namespace["metadata"]["name"].as_str().unwrap().to_owned();
             let info = case.namespaces().get(&name).cloned().unwrap();
             let injector = Injector::new(InjectorOptions::default()).unwrap();
-            let running = server::Setup::new().start_injector(injector, [(name.clone(), info)].into());
+            let services = match case.namespaces().services() {
+                View::Known(services) => Known::all(services.clone()),
+                View::NotListed | View::Off => Known::new(false),
+            };
+            let running = server::Setup::new().start_injector(injector, [(name.clone(), info)].into(), services);
             let response = running
                 .connect()
                 .post("/mutate", &review_of("u-1", &name, &pod.pod).to_string());

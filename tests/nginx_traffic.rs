@@ -13,6 +13,8 @@ mod http2;
 mod inbound;
 #[path = "nginx_traffic/mesh.rs"]
 mod mesh;
+#[path = "nginx_traffic/mtls_found.rs"]
+mod mtls_found;
 #[path = "nginx_traffic/mtls_inbound.rs"]
 mod mtls_inbound;
 #[path = "nginx_traffic/mtls_outbound.rs"]

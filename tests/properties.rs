@@ -74,6 +74,7 @@ fn inject_as(namespace: &str, info: &NamespaceInfo, pod: &Value) -> Injection {
         namespace,
         info,
         pod: &pod,
+        services: outrigger::service::View::Off,
     };
     INJECTOR.inject(subject).expect("a pod's text is never a fault of ours")
 }

@@ -19,6 +19,8 @@ use std::collections::BTreeSet;
 
 use outrigger::inject::{Injector, InjectorOptions};
 use outrigger::review::{Endpoint, decode};
+use outrigger::service::View;
+use outrigger::services::Known;
 use serde_json::{Value, json};
 
 use crate::program::{Folder, piped, run};
@@ -58,7 +60,9 @@ fn the_core_judges_every_case() {
             case.judged_by(|endpoint, review| {
                 let body = review.to_string();
                 let review = decode(body.as_bytes()).unwrap();
-                let answer = injector.answer(endpoint, &review, known.get(&case.namespace)).unwrap();
+                let answer = injector
+                    .answer(endpoint, &review, known.get(&case.namespace), View::Off)
+                    .unwrap();
                 serde_json::from_slice(&answer.body).unwrap()
             })
         });
@@ -68,7 +72,7 @@ fn the_core_judges_every_case() {
 #[test]
 fn the_server_judges_every_case() {
     for group in Table::read().groups {
-        let server = Setup::new().start_injector(injector(&group), group.known());
+        let server = Setup::new().start_injector(injector(&group), group.known(), Known::new(false));
         let mut connection = server.connect();
         compare(&group, |case| {
             case.judged_by(|endpoint, review| {

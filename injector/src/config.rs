@@ -6,6 +6,7 @@
 
 mod certificate;
 mod error;
+mod log;
 mod parse;
 mod signer;
 mod unknown;
@@ -21,6 +22,7 @@ use crate::names::ENV_PREFIX;
 
 pub use self::certificate::{CertificateFiles, CertificateSource, Election, Lifetimes, Managed};
 pub use self::error::{ConfigError, ConfigErrors};
+pub use self::log::{LogConfig, LogFormat};
 use self::parse::Kind;
 pub use self::signer::{KeptBy, KeyType, Signer, SignerLifetimes};
 
@@ -116,6 +118,8 @@ variables! {
         "Folder of templates that add to the built-in ones or replace them.";
     REQUIREMENTS_FILE = "OUTRIGGER_REQUIREMENTS_FILE", None,
         "File with the label requirements; by default the built-in ones.";
+    WATCH_SERVICES = "OUTRIGGER_WATCH_SERVICES", Some("enabled"),
+        "`enabled` or `disabled`: whether `serve` watches the cluster's Services, in which `upstreams: auto` finds a pod's upstreams.";
     KUBECONFIG = "OUTRIGGER_KUBECONFIG", None,
         "Kubeconfig file for running outside a cluster; by default the pod's own service account.";
 }
@@ -156,28 +160,10 @@ pub struct ServerConfig {
     pub max_body_bytes: usize,
     /// Request bytes held at any time.
     pub max_in_flight_bytes: usize,
+    /// Whether Services are watched.
+    pub watch_services: bool,
     /// Kubeconfig for running outside a cluster.
     pub kubeconfig: Option<PathBuf>,
-}
-
-/// What is logged, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogConfig {
-    /// A filter in the syntax of `tracing-subscriber`.
-    pub filter: String,
-    /// The format of a line.
-    pub format: LogFormat,
-    /// Whether colours are welcome where there is a terminal.
-    pub color: bool,
-}
-
-/// The format of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 /// Variables that decide about injection.
@@ -275,6 +261,7 @@ struct Raw {
     inject_default: Option<String>,
     templates_dir: Option<String>,
     requirements_file: Option<String>,
+    watch_services: Option<String>,
     kubeconfig: Option<String>,
 }
 
@@ -331,6 +318,7 @@ impl Reader {
         let drain_timeout = self.required(DRAIN_TIMEOUT, raw.drain_timeout, parse::DELAY);
         let body_timeout = self.required(BODY_TIMEOUT, raw.body_timeout, parse::INTERVAL);
         let limits = self.limits(raw.max_body_bytes, raw.max_in_flight_bytes);
+        let watch_services = self.required(WATCH_SERVICES, raw.watch_services, parse::SWITCH);
         let kubeconfig = self.optional(KUBECONFIG, raw.kubeconfig, parse::FILE);
         let (max_body_bytes, max_in_flight_bytes) = limits?;
         let server = ServerConfig {
@@ -350,6 +338,7 @@ impl Reader {
             body_timeout: body_timeout?,
             max_body_bytes,
             max_in_flight_bytes,
+            watch_services: watch_services?,
             kubeconfig: kubeconfig?,
         };
         let injection = InjectionVars {

@@ -14,6 +14,7 @@ mod redirect;
 mod tests;
 
 pub use build::build;
+pub use outbound::finds;
 pub use redirect::SERVER_FIRST_PORTS;
 
 /// What a template is rendered with. Optional values are present as null, since strict rendering
@@ -33,7 +34,7 @@ pub struct RenderContext {
     pub upstreams: Vec<UpstreamContext>,
     /// mTLS; null where the template has none.
     pub tls: Option<TlsContext>,
-    /// The DNS server of the upstreams' names; null where there are no upstreams.
+    /// The DNS server of the upstreams' names; null where there are none.
     pub resolver: Option<String>,
     /// The families on which the proxy listens.
     pub listen: Listen,
@@ -123,6 +124,10 @@ pub struct UpstreamContext {
     pub id: String,
     /// The proxy's port for it.
     pub listen: u16,
+    /// The proxy's last port for it: there is one for each target of those that were found.
+    pub last: u16,
+    /// Whether these are Services that `auto` found, all that speak one protocol: the port that is called tells the target.
+    pub found: bool,
     /// Whether nginx's http module serves it.
     pub http: bool,
     /// Whether gRPC is spoken.
@@ -131,7 +136,7 @@ pub struct UpstreamContext {
     pub tls: bool,
     /// Whether a plain call is tried where no TLS handshake was completed.
     pub fallback: bool,
-    /// Whether requests are shared between several targets.
+    /// Whether each request is sent to one of several targets.
     pub split: bool,
     /// The services; the first takes what the others leave.
     pub targets: Vec<TargetContext>,
@@ -147,8 +152,14 @@ pub struct UpstreamContext {
 pub struct TargetContext {
     /// The name of its block in nginx.conf.
     pub id: String,
-    /// DNS name and port.
+    /// The proxy's port for it.
+    pub listen: u16,
+    /// DNS name and port, or address and port.
     pub address: String,
+    /// Whether it is a name, whose addresses the proxy looks up.
+    pub resolve: bool,
+    /// More addresses of the same service, each with the port: the application may call any of them.
+    pub others: Vec<String>,
     /// An item for each retry: nginx tries a server once, so that it needs as many more lines.
     pub retries: Vec<u8>,
     /// The name that its certificate must hold.
@@ -215,7 +226,7 @@ impl RenderContext {
         let health = std::iter::once(names::HEALTH_PORT);
         health
             .chain(inbound)
-            .chain(self.upstreams.iter().map(|u| u.listen))
+            .chain(self.upstreams.iter().flat_map(|u| u.listen..=u.last))
             .collect()
     }
 }

@@ -3,6 +3,7 @@
 use crate::names;
 use crate::namespace::NamespaceInfo;
 use crate::pod::{MapValue, PodView};
+use crate::service::View;
 use crate::settings::Origin;
 use crate::settings::SettingError;
 use crate::settings::values::{Toggle, shown, words};
@@ -73,6 +74,8 @@ pub struct Subject<'s, 'a> {
     pub info: &'s NamespaceInfo,
     /// The pod.
     pub pod: &'s PodView<'a>,
+    /// What is known of the cluster's Services. No row of the table looks at them.
+    pub services: View<'s>,
 }
 
 /// What was decided.
@@ -147,6 +150,19 @@ pub fn decide(subject: Subject<'_, '_>, policy: &Policy) -> Result<Decision, Vec
         skip,
         warnings: facts.warnings(row),
     })
+}
+
+/// Whether a namespace takes part in the mesh: whether a pod of it that says nothing is injected.
+#[must_use]
+pub fn takes_part(namespace: &str, info: &NamespaceInfo, policy: &Policy) -> bool {
+    let subject = Subject {
+        is_pod_create: true,
+        namespace,
+        info,
+        pod: &PodView::default(),
+        services: View::Off,
+    };
+    decide(subject, policy).is_ok_and(|decision| decision.skip.is_none())
 }
 
 /// The subject with its switches read.

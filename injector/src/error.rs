@@ -182,6 +182,12 @@ pub enum InternalError {
     /// A template cannot be rendered.
     #[error("template {0}")]
     Template(#[from] TemplateError),
+    /// Nothing is known of Services yet, which is not the same as that there are none.
+    #[error(
+        "the cluster's Services have not been listed yet; may the server list and watch them? Without, set \
+         OUTRIGGER_WATCH_SERVICES=disabled"
+    )]
+    ServicesNotListed,
     /// What a template gave is no overlay.
     #[error("template {file}: what it gives is no overlay: {source}")]
     Overlay {

@@ -20,6 +20,7 @@ use crate::template::{MOST_OUTPUT, TemplateError, TemplateInfo, TemplateSet};
 
 mod identity;
 mod setup;
+mod upstreams;
 pub use identity::IdentitySource;
 pub use setup::{InjectorOptions, SetupError};
 
@@ -185,7 +186,7 @@ impl Injector {
         warnings: &mut Vec<String>,
     ) -> Result<Result<String, Denial>, InternalError> {
         let pod = subject.pod;
-        let (template, context) = match self.context(subject, warnings) {
+        let (template, context) = match self.context(subject, warnings)? {
             Ok(made) => made,
             Err(denial) => return Ok(Err(denial)),
         };
@@ -225,17 +226,27 @@ impl Injector {
         &self,
         subject: Subject<'_, '_>,
         warnings: &mut Vec<String>,
-    ) -> Result<(&TemplateInfo, RenderContext), Denial> {
+    ) -> Result<Result<(&TemplateInfo, RenderContext), Denial>, InternalError> {
+        let (resolved, template) = match self.resolved(subject) {
+            Ok(resolved) => resolved,
+            Err(denial) => return Ok(Err(denial)),
+        };
+        let settings = &resolved.settings;
+        let found = self.found(subject, settings, template.mtls, warnings)?;
+        let built = context::build(subject.namespace, subject.pod, settings, &found, template.mtls);
+        Ok(built.map_err(Denial::Combination).map(|(context, more)| {
+            warnings.extend(resolved.warnings);
+            warnings.extend(more);
+            (template, context)
+        }))
+    }
+
+    fn resolved(&self, subject: Subject<'_, '_>) -> Result<(Resolved, &TemplateInfo), Denial> {
         readable(subject).map_err(Denial::Pod)?;
         let resolved = self.settings(subject).map_err(Denial::Settings)?;
-        let template = self
-            .template(&resolved)
-            .map_err(|error| Denial::Settings(vec![error]))?;
-        let (context, more) = context::build(subject.namespace, subject.pod, &resolved.settings, template.mtls)
-            .map_err(Denial::Combination)?;
-        warnings.extend(resolved.warnings);
-        warnings.extend(more);
-        Ok((template, context))
+        let template = self.template(&resolved);
+        let template = template.map_err(|error| Denial::Settings(vec![error]))?;
+        Ok((resolved, template))
     }
 
     /// The settings of a pod that says nothing itself.

@@ -29,6 +29,7 @@ pub mod requirements;
 pub mod review;
 mod samples;
 pub mod sarif;
+pub mod service;
 pub mod settings;
 pub mod status;
 pub mod template;
@@ -45,6 +46,8 @@ pub mod metrics;
 pub mod namespaces;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
+pub mod services;
 #[cfg(feature = "server")]
 mod silence;
 #[cfg(feature = "server")]

@@ -1,8 +1,6 @@
 //! Manifests in, the same operations applied that the webhook would send, manifests out, and a
 //! report of what was done to each object and why.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use crate::decision::Subject;
@@ -14,6 +12,9 @@ use crate::settings::values::shown;
 use crate::uninject::{Uninjected, uninject};
 use crate::workload::{Object, objects};
 use crate::yaml::{self, Document, DuplicateKey, YamlError};
+
+mod namespaces;
+pub use namespaces::Namespaces;
 
 /// A file's name and text.
 #[derive(Debug, Clone)]
@@ -45,14 +46,21 @@ pub enum ManifestError {
         #[source]
         source: NamespaceError,
     },
+    /// A Service object cannot be read.
+    #[error("{file}: service {name}: {source}")]
+    Service {
+        /// The file.
+        file: String,
+        /// The object's name.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
     /// A fault of ours or of a template.
     #[error(transparent)]
     Internal(#[from] InternalError),
 }
-
-/// What is known of namespaces.
-#[derive(Debug, Clone, Default)]
-pub struct Namespaces(BTreeMap<String, NamespaceInfo>);
 
 /// A parsed file.
 #[derive(Debug)]
@@ -115,35 +123,6 @@ fn parse_one(source: &Source) -> Result<Manifest<'_>, ManifestError> {
     })
 }
 
-impl Namespaces {
-    /// The Namespace objects among `manifests`; later ones replace earlier ones.
-    ///
-    /// # Errors
-    /// A label or annotation of one is no string.
-    pub fn collect<'m, 's: 'm>(manifests: impl IntoIterator<Item = &'m Manifest<'s>>) -> Result<Self, ManifestError> {
-        let mut namespaces = Self::default();
-        for manifest in manifests {
-            for document in manifest.documents.iter().filter_map(|d| d.value.as_ref()) {
-                for object in objects(document) {
-                    let read = object.of(document).map(NamespaceInfo::from_object).transpose();
-                    let wrong = |source| ManifestError::Namespace {
-                        file: manifest.source.name.clone(),
-                        source,
-                    };
-                    namespaces.0.extend(read.map_err(wrong)?.flatten());
-                }
-            }
-        }
-        Ok(namespaces)
-    }
-
-    /// What is known of a namespace.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&NamespaceInfo> {
-        self.0.get(name)
-    }
-}
-
 /// The namespace of objects that say none, as kubectl takes it.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
@@ -167,6 +146,7 @@ pub fn with_subject<T>(
             namespace,
             info,
             pod,
+            services: namespaces.services(),
         })),
         Err(error) => visit(Err(error.clone())),
     })

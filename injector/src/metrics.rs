@@ -53,6 +53,8 @@ pub struct Metrics {
     pub requirements_reload_failures: Counter,
     /// Times the watch on namespaces failed.
     pub namespace_watch_errors: Counter,
+    /// Times the watch on Services failed.
+    pub service_watch_errors: Counter,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -101,6 +103,7 @@ impl Metrics {
             requirements_reloads: Counter::default(),
             requirements_reload_failures: Counter::default(),
             namespace_watch_errors: Counter::default(),
+            service_watch_errors: Counter::default(),
         };
         for endpoint in Endpoint::ALL.iter().map(|endpoint| endpoint.as_str()) {
             metrics.durations.get_or_create_owned(&EndpointLabels { endpoint });
@@ -187,6 +190,11 @@ impl Metrics {
             "namespace_watch_errors",
             "Failures of the watch on namespaces",
             self.namespace_watch_errors.clone(),
+        );
+        registry.register(
+            "service_watch_errors",
+            "Failures of the watch on Services",
+            self.service_watch_errors.clone(),
         );
         self
     }

@@ -68,6 +68,8 @@ pub mod operator {
     pub const RESOLVER: &str = "outrigger.mesh/resolver";
     /// The IP families on which the proxy listens.
     pub const IP_FAMILIES: &str = "outrigger.mesh/ip-families";
+    /// The most ports that `upstreams: auto` finds for a pod.
+    pub const AUTO_UPSTREAMS_LIMIT: &str = "outrigger.mesh/auto-upstreams-limit";
 }
 
 /// The annotations that only Outrigger writes.
@@ -116,6 +118,11 @@ pub const INBOUND_TLS_BASE: u16 = 15300;
 pub const INBOUND_PLAIN_BASE: u16 = 15400;
 /// How many ports each of the ranges above has.
 pub const PORTS_IN_RANGE: usize = 100;
+/// The first port on which the proxy takes calls of Services that `upstreams: auto` found. (RabbitMQ has the numbers
+/// before it.)
+pub const FOUND_BASE: u16 = 15700;
+/// The most Services' ports that are found: as many as the range has.
+pub const MOST_FOUND: u16 = 256;
 
 /// How the names of all entries of the validating webhook end.
 pub const VALIDATING_WEBHOOKS: &str = ".validate.outrigger.mesh";

@@ -39,6 +39,19 @@ impl NamespaceInfo {
         }
     }
 
+    /// Nothing but the label that switches injection: all that counts of a namespace to which a pod does not belong.
+    #[must_use]
+    pub fn switch_alone(&self) -> Self {
+        let switch = self.labels.get_key_value(crate::names::INJECT);
+        Self {
+            labels: switch
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .into_iter()
+                .collect(),
+            annotations: BTreeMap::new(),
+        }
+    }
+
     /// Reads a Namespace object: its name, labels and annotations. `None`: it is no v1 Namespace.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use crate::error::error_chain;
 use crate::metrics::Metrics;
 use crate::namespace::NamespaceInfo;
+use crate::services::Known;
 use crate::settings::values::is_dns_label;
 use crate::silence;
 
@@ -135,11 +136,15 @@ impl std::fmt::Debug for Watched {
     }
 }
 
-/// Starts to watch namespaces. Nothing happens until the returned future is polled; it never ends
+/// Starts to watch namespaces, and tells `services` of those that it sees. Nothing happens until the returned future is polled; it never ends
 /// by itself, failures are logged and tried again with growing pauses.
 ///
 /// Must be called within a tokio runtime.
-pub fn watch(client: Client, metrics: Arc<Metrics>) -> (Arc<Watched>, impl Future<Output = ()> + Send + 'static) {
+pub fn watch(
+    client: Client,
+    metrics: Arc<Metrics>,
+    services: Arc<Known>,
+) -> (Arc<Watched>, impl Future<Output = ()> + Send + 'static) {
     let api: Api<Metadata> = Api::all(client);
     let (store, writer) = reflector::store();
     let watched = Arc::new(Watched {
@@ -152,13 +157,25 @@ pub fn watch(client: Client, metrics: Arc<Metrics>) -> (Arc<Watched>, impl Futur
     let events = watcher(api, silence::watch_config())
         .default_backoff()
         .modify(forget_managed_fields);
-    let follow = follow(events.reflect(writer), Arc::clone(&watched), metrics);
+    let events = events.reflect(writer).inspect_ok(move |event| tell(event, &services));
+    let follow = follow(events, Arc::clone(&watched), metrics);
     (watched, follow)
 }
 
 /// They are the largest part of a namespace's metadata, and nobody reads them.
 fn forget_managed_fields(namespace: &mut Metadata) {
     namespace.managed_fields_mut().clear();
+}
+
+/// Services are found in namespaces that take part, which their labels tell.
+fn tell(event: &watcher::Event<Metadata>, services: &Known) {
+    match event {
+        watcher::Event::Apply(namespace) | watcher::Event::InitApply(namespace) => {
+            services.namespace(&namespace.name_any(), Some(&info(namespace)));
+        }
+        watcher::Event::Delete(namespace) => services.namespace(&namespace.name_any(), None),
+        watcher::Event::Init | watcher::Event::InitDone => {}
+    }
 }
 
 async fn follow(
@@ -244,7 +261,7 @@ mod tests {
     /// Namespaces of an API server at this address, before the watch has shown any.
     fn unsynced(scheme: &str, address: &str) -> Arc<Watched> {
         let config = kube::Config::new(format!("{scheme}://{address}").parse().unwrap());
-        watch(Client::try_from(config).unwrap(), new_metrics()).0
+        watch(Client::try_from(config).unwrap(), new_metrics(), Arc::default()).0
     }
 
     /// An address that takes connections, says nothing, and can tell whether anyone came.

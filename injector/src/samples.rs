@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Service;
+
 use crate::decision::Subject;
 use crate::inject::{Injector, SetupError};
 use crate::names;
 use crate::namespace::NamespaceInfo;
 use crate::pod::PodView;
 use crate::rendered::json_of;
+use crate::service::{Services, View};
 use crate::settings::Settings;
 
 /// What a sample shows, and the annotations that make it so.
-const SAMPLES: [(&str, &[(&str, &str)]); 6] = [
+const SAMPLES: [(&str, &[(&str, &str)]); 8] = [
     ("all defaults", &[]),
     (
         "explicit traffic at the end",
@@ -26,6 +29,11 @@ const SAMPLES: [(&str, &[(&str, &str)]); 6] = [
         &[(names::POSITION, "native"), (names::TRAFFIC, "explicit")],
     ),
     ("upstreams of every kind", &[(names::UPSTREAMS, UPSTREAMS)]),
+    ("upstreams that are found", &[(names::UPSTREAMS, "auto")]),
+    (
+        "upstreams that are found, under strict",
+        &[(names::UPSTREAMS, "auto"), (names::MTLS, "strict")],
+    ),
     (
         "strict with listed callers and a Secret",
         &[
@@ -46,12 +54,18 @@ const UPSTREAMS: &str = "
 - {service: j:85, protocol: grpc, identity: x/y}
 ";
 
+/// Services that the samples find.
+const SERVICES: &str = r#"[{"metadata": {"name": "a", "namespace": "sample"}, "spec": {"ports": [
+  {"port": 80, "name": "http"}, {"port": 81, "appProtocol": "http"}, {"port": 82, "name": "grpc"}]}}]"#;
+
 const SPEC: &str = r#"{"containers": [{"name": "app", "image": "app",
   "ports": [{"containerPort": 8080, "name": "http"}, {"containerPort": 9000, "name": "grpc"}, {"containerPort": 5000}],
   "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}}, "livenessProbe": {"tcpSocket": {"port": 5000}}}]}"#;
 
 /// Tries every template on every sample.
 pub(crate) fn check(injector: &Injector) -> Result<(), SetupError> {
+    let listed: Vec<Service> = serde_json::from_str(SERVICES).expect("the samples are Services");
+    let services = Services::of(&listed);
     for (sample, annotations) in SAMPLES {
         let annotations: BTreeMap<_, _> = annotations.iter().copied().collect();
         let raw = format!(
@@ -65,10 +79,16 @@ pub(crate) fn check(injector: &Injector) -> Result<(), SetupError> {
             namespace: "sample",
             info: &info,
             pod: &pod,
+            services: View::Known(&services),
         };
         let settings = injector.settings(subject).map_err(SetupError::Settings)?.settings;
         for template in injector.templates().iter() {
-            let made = crate::context::build("sample", &pod, &settings_for(&settings, template.mtls), template.mtls);
+            let settings = settings_for(&settings, template.mtls);
+            let found = match injector.found(subject, &settings, template.mtls, &mut Vec::new()) {
+                Ok(found) => found,
+                Err(error) => unreachable!("the samples' Services are listed: {error}"),
+            };
+            let made = crate::context::build("sample", &pod, &settings, &found, template.mtls);
             let (context, _) = made.map_err(|reasons| SetupError::Combination { sample, reasons })?;
             injector
                 .render(template, &context)

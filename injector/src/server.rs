@@ -31,6 +31,8 @@ use crate::metrics::Metrics;
 use crate::namespace::NamespaceInfo;
 use crate::namespaces::{self, ClientError, Namespaces};
 use crate::review::{Answer, Endpoint, Review};
+use crate::service::View;
+use crate::services::{self, Known};
 use crate::tls::{Certificates, Reloader};
 use crate::{certificates, identity};
 
@@ -52,6 +54,7 @@ pub trait Reviewer: Send + Sync + 'static {
         endpoint: Endpoint,
         review: &Review<'_>,
         namespace: Option<&NamespaceInfo>,
+        services: View<'_>,
     ) -> Result<Answer, InternalError>;
 }
 
@@ -61,8 +64,9 @@ impl Reviewer for Injector {
         endpoint: Endpoint,
         review: &Review<'_>,
         namespace: Option<&NamespaceInfo>,
+        services: View<'_>,
     ) -> Result<Answer, InternalError> {
-        Self::answer(self, endpoint, review, namespace)
+        Self::answer(self, endpoint, review, namespace, services)
     }
 }
 
@@ -73,6 +77,8 @@ pub struct Parts {
     pub reviewer: Arc<dyn Reviewer>,
     /// Knows namespaces.
     pub namespaces: Arc<dyn Namespaces>,
+    /// Knows Services.
+    pub services: Arc<Known>,
     /// Counts.
     pub metrics: Arc<Metrics>,
 }
@@ -161,7 +167,8 @@ pub async fn serve(
     let metrics = new_metrics();
     certificate(&config)?;
     let client = namespaces::client(config.kubeconfig.as_deref().map(Path::new)).await?;
-    let (namespaces, watch) = namespaces::watch(client.clone(), Arc::clone(&metrics));
+    let services = Arc::new(Known::new(config.watch_services));
+    let (namespaces, watch) = namespaces::watch(client.clone(), Arc::clone(&metrics), Arc::clone(&services));
     let follower = requirements_file.map(|file| follow::Follower {
         file,
         injector: Arc::clone(&injector),
@@ -171,6 +178,7 @@ pub async fn serve(
     let parts = Parts {
         reviewer: injector,
         namespaces,
+        services: Arc::clone(&services),
         metrics: Arc::clone(&metrics),
     };
     let mut server = Server::bind(&config, parts)?;
@@ -179,6 +187,10 @@ pub async fn serve(
         server.supervise("the requirements' reload", follower.run(config.reload_interval));
     }
     server.supervise("the watch on namespaces", watch);
+    if config.watch_services {
+        let watch = services::watch(client, services, metrics);
+        server.supervise("the watch on Services", watch);
+    }
     server.run(termination.received()).await
 }
 

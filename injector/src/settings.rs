@@ -12,8 +12,8 @@ pub mod values;
 use quantity::Quantity;
 use upstreams::Upstreams;
 use values::{
-    DnsLabel, DnsName, IdentityPatterns, ImageRef, InboundPorts, IpFamilies, LogLevel, Mtls, NamespaceList, PortList,
-    Position, Probes, Resolver, Traffic, ValueError, shown,
+    DnsLabel, DnsName, FoundLimit, IdentityPatterns, ImageRef, InboundPorts, IpFamilies, LogLevel, Mtls, NamespaceList,
+    PortList, Position, Probes, Resolver, Traffic, ValueError, shown,
 };
 
 use crate::names;
@@ -69,6 +69,8 @@ pub struct Settings {
     pub resolver: Option<Resolver>,
     /// See the table.
     pub ip_families: Option<IpFamilies>,
+    /// See the table.
+    pub auto_upstreams_limit: Option<FoundLimit>,
 }
 
 /// Who may set a setting.

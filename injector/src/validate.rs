@@ -82,6 +82,7 @@ impl Injector {
                 namespace: subject.namespace,
                 info: subject.info,
                 pod,
+                services: subject.services,
             };
             let skip = decide(subject, self.policy()).map(|decision| decision.skip);
             matches!(skip, Err(_) | Ok(None | Some(SkipReason::AlreadyInjected)))

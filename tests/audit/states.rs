@@ -28,6 +28,7 @@ fn injected(pod: &Value) -> Value {
         namespace: "shop",
         info: &info,
         pod: &view,
+        services: outrigger::service::View::Off,
     };
     let Verdict::Inject(patch) = injector.inject(subject).unwrap().verdict else {
         panic!("not injected")

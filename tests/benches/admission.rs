@@ -9,10 +9,12 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
+use k8s_openapi::api::core::v1::Service;
 use outrigger::inject::{Injector, InjectorOptions};
 use outrigger::namespace::NamespaceInfo;
 use outrigger::pod::{PodView, Text};
 use outrigger::review::{Endpoint, decode};
+use outrigger::service::{Services, View};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -50,7 +52,7 @@ fn main() {
             b.iter(|| minimal(black_box(&body)));
         });
         group.bench_function(BenchmarkId::from_parameter("admission"), |b| {
-            b.iter(|| admission(&injector, &info, black_box(&body)));
+            b.iter(|| admission(&injector, &info, View::Off, black_box(&body)));
         });
         group.finish();
     }
@@ -59,11 +61,54 @@ fn main() {
     let mut next = bodies.iter().cycle();
     // Each namespace is another rendering, and there are more than are kept.
     group.bench_function(BenchmarkId::from_parameter("admission-rendered-anew"), |b| {
-        b.iter(|| admission(&injector, &info, black_box(next.next().unwrap())));
+        b.iter(|| admission(&injector, &info, View::Off, black_box(next.next().unwrap())));
     });
     group.finish();
+    found(&mut criterion);
     criterion.final_summary();
     ratios(&injector, &info);
+}
+
+/// A pod whose upstreams are found: 50 ports within reach, in a cluster of 100 Services and in one of 10,000.
+fn found(criterion: &mut Criterion) {
+    let setting_defaults = [
+        ("OUTRIGGER_UPSTREAMS", "auto"),
+        ("OUTRIGGER_UPSTREAM_NAMESPACES", "namespace-1"),
+    ];
+    let injector = Injector::new(InjectorOptions {
+        setting_defaults: setting_defaults
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        ..InjectorOptions::default()
+    })
+    .unwrap();
+    let info = NamespaceInfo::enabled();
+    let body = review(15, "namespace-0");
+    let mut group = criterion.benchmark_group("3.4KB");
+    for services in [100, 10_000] {
+        let mut known = Services::of(&cluster(services));
+        known.enable_unknown();
+        group.bench_function(
+            BenchmarkId::from_parameter(format!("admission-auto-50-of-{services}")),
+            |b| {
+                b.iter(|| admission(&injector, &info, View::Known(&known), black_box(&body)));
+            },
+        );
+    }
+    group.finish();
+}
+
+/// So many Services of one port each, 25 in a namespace.
+fn cluster(services: usize) -> Vec<Service> {
+    let service = |n: usize| {
+        json!({
+            "metadata": {"name": format!("service-{n}"), "namespace": format!("namespace-{}", n / 25)},
+            "spec": {"clusterIP": format!("10.{}.{}.1", n / 256, n % 256), "ports": [{"name": "http", "port": 80}]},
+        })
+    };
+    (0..services)
+        .map(|n| serde_json::from_value(service(n)).unwrap())
+        .collect()
 }
 
 fn minimal(body: &[u8]) -> usize {
@@ -71,10 +116,10 @@ fn minimal(body: &[u8]) -> usize {
     request.uid.len() + request.namespace.len() + request.object.containers().len()
 }
 
-fn admission(injector: &Injector, info: &NamespaceInfo, body: &[u8]) -> usize {
+fn admission(injector: &Injector, info: &NamespaceInfo, services: View<'_>, body: &[u8]) -> usize {
     let review = decode(body).unwrap();
     injector
-        .answer(Endpoint::Mutate, &review, Some(info))
+        .answer(Endpoint::Mutate, &review, Some(info), services)
         .unwrap()
         .body
         .len()
@@ -88,7 +133,7 @@ fn ratios(injector: &Injector, info: &NamespaceInfo) {
         let mut times: [Vec<Duration>; 2] = Default::default();
         for _ in 0..41 {
             times[0].push(timed(calls, || minimal(black_box(&body))));
-            times[1].push(timed(calls, || admission(injector, info, black_box(&body))));
+            times[1].push(timed(calls, || admission(injector, info, View::Off, black_box(&body))));
         }
         let [least, whole] = times.map(|mut times| {
             times.sort();

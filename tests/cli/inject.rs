@@ -175,6 +175,82 @@ fn namespaces_count_from_a_file_and_from_the_manifests() {
     .fails_with("put the value in quotes");
 }
 
+const SERVICES: &str = "apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Service
+    metadata: {name: orders, namespace: shop}
+    spec: {clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, 'fd00::7'], ports: [{name: http, port: 80}]}
+  - apiVersion: serving.knative.dev/v1
+    kind: Service
+    metadata: {name: other, namespace: shop}
+    spec: {template: {}}
+";
+
+/// Of a file and of the manifests alike; by default nothing is found, which is said where it was asked for.
+#[test]
+fn services_are_found_in_a_file_and_among_the_manifests() {
+    let auto = "outrigger.mesh/upstreams: auto";
+    let folder = Folder::of(&[("services.yaml", SERVICES)]);
+    let file = ["inject", "--services-file", &folder.file("services.yaml")];
+    let found = ["--found=10.96.0.7:80:15700", "--found=[fd00::7]:80:15700"];
+    let from_file = piped(&file, deployment("web", auto)).exits(0);
+    let among = piped(&["inject"], format!("{}---\n{SERVICES}", deployment("web", auto))).exits(0);
+    for run in [from_file, among] {
+        let deployment = &documents(&run.stdout)[0];
+        let args = &deployment["spec"]["template"]["spec"]["initContainers"][0]["args"];
+        let args: Vec<&str> = args
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|arg| arg.as_str())
+            .collect();
+        assert!(found.iter().all(|arg| args.contains(arg)), "{args:?}");
+    }
+    let none = piped(&["inject"], deployment("web", auto)).exits(0);
+    assert!(none.stderr.contains("no Service is known here"), "{}", none.stderr);
+    let explained = piped(
+        &["explain", "--services-file", &folder.file("services.yaml")],
+        deployment("web", auto),
+    )
+    .exits(0);
+    assert!(
+        explained.stdout.contains("  found orders.shop:80 (http)\n"),
+        "{}",
+        explained.stdout
+    );
+    let bad = Folder::of(&[("services.yaml", &SERVICES.replace("port: 80", "port: eighty"))]);
+    piped(
+        &["inject", "--services-file", &bad.file("services.yaml")],
+        deployment("web", auto),
+    )
+    .fails_with("services.yaml: service \"orders\": ");
+}
+
+/// Whoever makes Services must not keep the pods of a namespace from starting.
+#[test]
+fn as_many_as_are_found_fit_with_the_longest_names() {
+    let named = |n: usize| {
+        let (name, number) = (
+            format!("s{n:03}{}", "x".repeat(59)),
+            "ports: [{name: http, port: 50000}]",
+        );
+        format!("---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{{number}}}\n")
+    };
+    let services: String = (0..300).map(named).collect();
+    let auto = "outrigger.mesh/template: mtls";
+    let injected = piped(&["inject"], format!("{}{services}", deployment("web", auto))).exits(0);
+    let report = &injected.stderr;
+    assert!(
+        report.contains("auto found 300 ports, of which 256 are called"),
+        "{report}"
+    );
+    let args = &documents(&injected.stdout)[0]["spec"]["template"]["spec"]["initContainers"][0]["args"];
+    let found = args.as_array().into_iter().flatten().filter_map(|arg| arg.as_str());
+    assert_eq!(found.filter(|arg| arg.starts_with("--found=s")).count(), 256);
+}
+
 #[test]
 fn uninject_gives_the_original_documents_back() {
     let input = format!("# kept\n{}---\n{}", deployment("web", ""), namespace("a", "", ""));

@@ -172,52 +172,55 @@ fn the_grace_period_is_longer_than_stopping_takes() {
     }
 }
 
-#[test]
-fn rights_are_by_name_and_no_more_than_a_mode_needs() {
-    let named = |values: &Value| {
-        let objects = rendered(values);
-        let roles = objects
-            .iter()
-            .filter(|o| o["kind"] == "ClusterRole" || o["kind"] == "Role");
-        let server = roles.filter(|o| !o["metadata"]["name"].as_str().unwrap().ends_with("-verify"));
-        let rules = server.flat_map(|role| role["rules"].as_array().unwrap().clone());
-        rules
-            .map(|rule| json!([rule["resources"], rule.get("resourceNames"), rule["verbs"]]))
-            .collect::<Vec<_>>()
-    };
-    let namespaces = json!([["namespaces"], null, ["get", "list", "watch"]]);
-    let configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
-    let configurations = json!([configurations, ["outrigger"], ["list", "watch", "patch"]]);
-    let signer = [
+/// What the server may do with these values: resources, names and verbs of each rule.
+fn rights(values: &Value) -> Vec<Value> {
+    let objects = rendered(values);
+    let roles = objects
+        .iter()
+        .filter(|o| o["kind"] == "ClusterRole" || o["kind"] == "Role");
+    let server = roles.filter(|o| !o["metadata"]["name"].as_str().unwrap().ends_with("-verify"));
+    let rules = server.flat_map(|role| role["rules"].as_array().unwrap().clone());
+    rules
+        .map(|rule| json!([rule["resources"], rule.get("resourceNames"), rule["verbs"]]))
+        .collect()
+}
+
+/// Those of the signer.
+fn of_the_signer() -> [Value; 6] {
+    let bundle = [names::TRUST_BUNDLE];
+    [
         json!([["podcertificaterequests"], null, ["list", "watch"]]),
         json!([["podcertificaterequests/status"], null, ["update"]]),
         json!([["signers"], [names::SIGNER], ["sign", "attest"]]),
-        json!([
-            ["clustertrustbundles"],
-            [names::TRUST_BUNDLE],
-            ["list", "watch", "patch"]
-        ]),
+        json!([["clustertrustbundles"], bundle, ["list", "watch", "patch"]]),
         json!([["clustertrustbundles"], null, ["create"]]),
         json!([["clusterroles"], ["outrigger"], ["get"]]),
-    ];
-    let kept = |secrets: &[&str]| {
-        [
-            json!([["secrets"], secrets, ["list", "watch", "patch"]]),
-            json!([["leases"], ["outrigger-leader"], ["get", "patch"]]),
-            json!([["leases"], null, ["create"]]),
-        ]
-    };
-    let (first, unsigned) = (std::slice::from_ref(&namespaces), json!({"enabled": false}));
-    let all = [
-        first,
-        std::slice::from_ref(&configurations),
-        &signer,
-        &kept(&["outrigger-certificates", "outrigger-identity"]),
-    ];
-    assert_eq!(named(&json!({})), all.concat());
-    let alone = [first, &[configurations], &kept(&["outrigger-certificates"])];
-    assert_eq!(named(&json!({"identity": unsigned})), alone.concat());
-    let given = named(&json!({"identity": {"secretName": "mesh-ca"}}));
+    ]
+}
+
+/// Those of who keeps Secrets.
+fn of_a_keeper(secrets: &[&str]) -> [Value; 3] {
+    [
+        json!([["secrets"], secrets, ["list", "watch", "patch"]]),
+        json!([["leases"], ["outrigger-leader"], ["get", "patch"]]),
+        json!([["leases"], null, ["create"]]),
+    ]
+}
+
+#[test]
+fn rights_are_by_name_and_no_more_than_a_mode_needs() {
+    let namespaces = json!([["namespaces"], null, ["get", "list", "watch"]]);
+    let configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    let configurations = json!([configurations, ["outrigger"], ["list", "watch", "patch"]]);
+    let (signer, kept) = (of_the_signer(), of_a_keeper);
+    let watched = [namespaces.clone(), json!([["services"], null, ["list", "watch"]])];
+    let (first, unsigned) = (&watched[..], json!({"enabled": false}));
+    let own = std::slice::from_ref(&configurations);
+    let both = kept(&["outrigger-certificates", "outrigger-identity"]);
+    assert_eq!(rights(&json!({})), [first, own, &signer, &both].concat());
+    let alone = [first, own, &kept(&["outrigger-certificates"])];
+    assert_eq!(rights(&json!({"identity": unsigned})), alone.concat());
+    let given = rights(&json!({"identity": {"secretName": "mesh-ca"}}));
     let read = json!([["secrets"], ["mesh-ca"], ["list", "watch"]]);
     let secrets: Vec<&Value> = given.iter().filter(|rule| rule[0] == json!(["secrets"])).collect();
     assert_eq!(secrets, [&kept(&["outrigger-certificates"])[0], &read]);
@@ -226,13 +229,12 @@ fn rights_are_by_name_and_no_more_than_a_mode_needs() {
         json!({"certificates": {"mode": "cert-manager"}}),
         json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": certificate}}),
     ] {
-        assert_eq!(
-            named(&values),
-            [first, &signer, &kept(&["outrigger-identity"])].concat(),
-            "{values}"
-        );
+        let signs = [first, &signer, &kept(&["outrigger-identity"])];
+        assert_eq!(rights(&values), signs.concat(), "{values}");
         let unsigned = crate::merged(&values, &json!({"identity": unsigned}));
-        assert_eq!(named(&unsigned), first, "{values}");
+        assert_eq!(rights(&unsigned), first, "{values}");
+        let unwatched = crate::merged(&unsigned, &json!({"injection": {"watchServices": false}}));
+        assert_eq!(rights(&unwatched), std::slice::from_ref(&namespaces), "{values}");
     }
 }
 

@@ -83,6 +83,7 @@ impl Case {
             namespace: self.namespace,
             info: &info,
             pod: &pod,
+            services: outrigger::service::View::Off,
         };
         let injector = injector(self.on_by_default);
         let mutated = match decide(subject, injector.policy()) {
@@ -356,6 +357,7 @@ fn the_program_has_no_other_reason_that_a_selector_could_see() {
             namespace: case.namespace,
             info: &info,
             pod: &pod,
+            services: outrigger::service::View::Off,
         };
         let policy: &Policy = injector(case.on_by_default).policy();
         if let Ok(decision) = decide(subject, policy) {

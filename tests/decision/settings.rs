@@ -33,6 +33,7 @@ const SAMPLES: &[(&str, [&str; 3])] = &[
     (names::operator::CLUSTER_DOMAIN, ["a.example", "b.example", "c.example"]),
     (names::operator::RESOLVER, ["10.0.0.1", "10.0.0.2", "10.0.0.3"]),
     (names::operator::IP_FAMILIES, ["ipv4", "ipv6", "dual"]),
+    (names::operator::AUTO_UPSTREAMS_LIMIT, ["0", "1", "256"]),
 ];
 
 fn sample_of(key: &str) -> [&'static str; 3] {

@@ -90,8 +90,18 @@ func untilTerminated(server *http.Server, rpc *grpc.Server, failed chan error, d
 	time.Sleep(drain)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	go rpc.GracefulStop()
-	return server.Shutdown(ctx)
+	// Calls of both kinds are answered before the process ends.
+	stopped := make(chan struct{})
+	go func() {
+		rpc.GracefulStop()
+		close(stopped)
+	}()
+	err := server.Shutdown(ctx)
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+	}
+	return err
 }
 
 func protocols() *http.Protocols {

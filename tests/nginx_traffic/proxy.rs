@@ -13,6 +13,7 @@ use outrigger::inject::{Injector, InjectorOptions};
 use outrigger::names;
 use outrigger::namespace::NamespaceInfo;
 use outrigger::review::{Endpoint, decode};
+use outrigger::service::{Services, View};
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -50,21 +51,26 @@ pub(crate) fn pod(annotations: &[(&str, &str)], ports: &[(&str, u16)]) -> Value 
 impl Proxy {
     /// Starts the proxy of a pod without mTLS.
     pub(crate) fn start(pod: &Value) -> Self {
-        Self::run(pod, None)
+        Self::run(pod, None, View::Off)
     }
 
     /// Starts the proxy of a pod that has `leaf` for its identity.
     pub(crate) fn start_with(pod: &Value, mesh: &Mesh, leaf: &Leaf) -> Self {
-        Self::run(pod, Some((mesh, leaf)))
+        Self::run(pod, Some((mesh, leaf)), View::Off)
     }
 
-    fn run(pod: &Value, identity: Option<(&Mesh, &Leaf)>) -> Self {
+    /// The same in a cluster with these Services, which are called at the addresses that they say.
+    pub(crate) fn start_among(pod: &Value, mesh: &Mesh, leaf: &Leaf, services: &Services) -> Self {
+        Self::run(pod, Some((mesh, leaf)), View::Known(services))
+    }
+
+    fn run(pod: &Value, identity: Option<(&Mesh, &Leaf)>, services: View<'_>) -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
         if let Some((mesh, leaf)) = identity {
             mesh.write(&folder.path().join("identity"), leaf);
         }
         let mut ports = BTreeMap::new();
-        let text = here(&rendered(pod), folder.path(), &mut ports);
+        let text = here(&rendered(pod, services), folder.path(), &mut ports);
         let file = folder.path().join("nginx.conf");
         std::fs::write(&file, text).expect("it can be written");
         let mut processes = Processes::new(folder.path());
@@ -140,13 +146,13 @@ pub(crate) fn wait_for(port: u16, processes: &Processes) {
 }
 
 /// The annotation of the pod that the webhook would give back.
-fn rendered(pod: &Value) -> String {
+fn rendered(pod: &Value, services: View<'_>) -> String {
     let injector = Injector::new(InjectorOptions::default()).expect("the defaults are usable");
     let body = review_of("u-1", "shop", pod).to_string();
     let review = decode(body.as_bytes()).expect("a review");
     let namespace = NamespaceInfo::enabled();
     let answer = injector
-        .answer(Endpoint::Mutate, &review, Some(&namespace))
+        .answer(Endpoint::Mutate, &review, Some(&namespace), services)
         .expect("an answer");
     let answer: Value = serde_json::from_slice(&answer.body).expect("JSON");
     let injected = patched(&answer, pod).unwrap_or_else(|| panic!("not injected: {answer}"));
@@ -161,7 +167,13 @@ fn here(text: &str, folder: &Path, ports: &mut BTreeMap<u16, u16>) -> String {
     let text = regex(r#""[a-z0-9.-]+\.svc\.cluster\.local:(\d+)" resolve"#).replace_all(&text, "127.0.0.1:$1");
     // Where nobody answers, a second shows as much as five.
     let text = regex(r"connect_timeout 5s;").replace_all(&text, "connect_timeout 1s;");
-    let text = regex(r"\b15[0-4]\d\d\b").replace_all(&text, |found: &Captures<'_>| {
+    // Free ports are not one after the other.
+    let text = regex(r"(?m)^ *listen (\S+):(\d+)-(\d+);").replace_all(&text, |found: &Captures<'_>| {
+        let port = |n: usize| found[n].parse::<u16>().expect("a port");
+        let listens = (port(2)..=port(3)).map(|port| format!("listen {}:{port};", &found[1]));
+        listens.collect::<Vec<_>>().join("\n")
+    });
+    let text = regex(r"\b15[0-47]\d\d\b").replace_all(&text, |found: &Captures<'_>| {
         let configured = found[0].parse().expect("five digits below 2^16");
         ports.entry(configured).or_insert_with(free_port).to_string()
     });

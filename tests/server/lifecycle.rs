@@ -1,13 +1,18 @@
 //! From start to end: refusals, readiness, metrics, draining.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use outrigger::config::Config;
 use outrigger::error::Outcome;
+use outrigger::inject::{Injector, InjectorOptions};
 use outrigger::metrics::DURATION_BUCKETS;
+use outrigger::names;
 use outrigger::server::{FailureKind, Termination};
+use outrigger::services::Known;
 use rustls::version::{TLS12, TLS13};
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::support::{Identity, SLOW, SLOW_LOOKUP, Setup, eventually, head, log, review, tcp, write_pair};
@@ -181,12 +186,36 @@ fn is_ready_only_when_namespaces_are_known() {
     let server = Setup::new().start();
     server.namespaces.ready.store(false, Ordering::SeqCst);
     assert_eq!(server.page("/livez"), (200, "ok".to_owned()));
-    let page = "[+]certificate ok\n[-]namespaces failed: not listed yet\n[+]shutdown ok\nreadyz check failed\n";
+    let page = "[+]certificate ok\n[-]namespaces failed: not listed yet\n[+]services ok\n[+]shutdown ok\nreadyz check failed\n";
     assert_eq!(server.page("/readyz"), (503, page.to_owned()));
     server.namespaces.ready.store(true, Ordering::SeqCst);
-    let page = "[+]certificate ok\n[+]namespaces ok\n[+]shutdown ok\nreadyz check passed\n";
+    let page = "[+]certificate ok\n[+]namespaces ok\n[+]services ok\n[+]shutdown ok\nreadyz check passed\n";
     assert_eq!(server.page("/readyz"), (200, page.to_owned()));
     assert_eq!(server.page("/mutate").0, 404);
+}
+
+/// Services that are not listed yet are not the same as none.
+#[test]
+fn a_pod_whose_upstreams_cannot_be_found_yet_is_our_error() {
+    let auto = ("OUTRIGGER_UPSTREAMS".to_owned(), "auto".to_owned());
+    let injector = Injector::new(InjectorOptions {
+        setting_defaults: [auto].into(),
+        ..InjectorOptions::default()
+    });
+    let server = Setup::new().start_injector(injector.unwrap(), BTreeMap::new(), Known::new(true));
+    let (status, page) = server.page("/readyz");
+    assert_eq!(status, 503);
+    assert!(page.contains("[-]services failed: not listed yet\n"), "{page}");
+    let pod = |annotations: Value| {
+        let containers = json!([{"name": "app", "image": "app"}]);
+        let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": containers}});
+        let request = json!({"uid": "u-1", "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "operation": "CREATE", "namespace": "shop", "object": pod});
+        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+        server.connect().post("/mutate", &review.to_string())
+    };
+    assert_eq!(pod(json!({})).status, 500);
+    assert_eq!(pod(json!({names::UPSTREAMS: "none"})).status, 200);
 }
 
 #[test]
@@ -353,6 +382,7 @@ fn metrics_tell_outcomes_apart_and_hold_nothing_a_caller_chose() {
     for name in [
         "outrigger_namespaces_synced 0",
         "outrigger_namespace_watch_errors_total 0",
+        "outrigger_service_watch_errors_total 0",
         "# EOF",
     ] {
         assert!(page.contains(name), "{name} in\n{page}");

@@ -148,7 +148,12 @@ impl Call {
         let source = [self.namespace_file()];
         let namespaces = Namespaces::collect(&parse(&source).expect("JSON is YAML")).expect("they can be read");
         let answer = injector
-            .answer(endpoint, &review, namespaces.get(review.namespace()))
+            .answer(
+                endpoint,
+                &review,
+                namespaces.get(review.namespace()),
+                namespaces.services(),
+            )
             .expect("no fault of ours");
         let body = serde_json::from_slice(&answer.body).expect("the answer is JSON");
         self.answered(body, answer.pod)

@@ -26,6 +26,8 @@ use outrigger::namespace::NamespaceInfo;
 use outrigger::namespaces::{NamespaceError, Namespaces};
 use outrigger::review::{Answer, Endpoint, Review};
 use outrigger::server::{Addresses, Parts, Reviewer, ServeError, Server, new_metrics};
+use outrigger::service::View;
+use outrigger::services::Known;
 use outrigger::telemetry;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -85,7 +87,13 @@ impl Identity {
 struct Core;
 
 impl Reviewer for Core {
-    fn answer(&self, _: Endpoint, review: &Review<'_>, _: Option<&NamespaceInfo>) -> Result<Answer, InternalError> {
+    fn answer(
+        &self,
+        _: Endpoint,
+        review: &Review<'_>,
+        _: Option<&NamespaceInfo>,
+        _: View<'_>,
+    ) -> Result<Answer, InternalError> {
         assert!(review.namespace() != PANICS, "the core panics");
         let response = serde_json::json!({"uid": review.uid(), "allowed": true});
         let body = serde_json::json!({
@@ -173,7 +181,7 @@ impl Setup {
     /// Why this does not start.
     pub fn refusal(&self) -> ServeError {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let parts = parts(Arc::new(Core), Arc::default());
+        let parts = parts(Arc::new(Core), Arc::default(), Known::new(false));
         runtime.block_on(async { Server::bind(&self.config, parts).expect_err("must not start") })
     }
 
@@ -182,26 +190,33 @@ impl Setup {
         self.start_until(stop, stopped.map(drop))
     }
 
-    /// With the real core, and namespaces that are known beforehand.
-    pub fn start_injector(self, injector: Injector, known: BTreeMap<String, NamespaceInfo>) -> Running {
+    /// With the real core, and namespaces and Services that are known beforehand.
+    pub fn start_injector(
+        self,
+        injector: Injector,
+        known: BTreeMap<String, NamespaceInfo>,
+        services: Known,
+    ) -> Running {
         let (stop, stopped) = oneshot::channel::<()>();
         let namespaces = Arc::new(Fixed::ready(known));
-        self.run(Arc::new(injector), namespaces, stop, stopped.map(drop))
+        self.run(Arc::new(injector), namespaces, services, stop, stopped.map(drop))
     }
 
     pub fn start_until(self, stop: oneshot::Sender<()>, stopped: impl Future<Output = ()> + Send + 'static) -> Running {
-        self.run(Arc::new(Core), Arc::new(Fixed::ready(BTreeMap::new())), stop, stopped)
+        let namespaces = Arc::new(Fixed::ready(BTreeMap::new()));
+        self.run(Arc::new(Core), namespaces, Known::new(false), stop, stopped)
     }
 
     fn run(
         self,
         reviewer: Arc<dyn Reviewer>,
         namespaces: Arc<Fixed>,
+        services: Known,
         stop: oneshot::Sender<()>,
         stopped: impl Future<Output = ()> + Send + 'static,
     ) -> Running {
         LazyLock::force(&LOG);
-        let parts = parts(reviewer, Arc::clone(&namespaces));
+        let parts = parts(reviewer, Arc::clone(&namespaces), services);
         let (bound, addresses) = mpsc::channel();
         let config = self.config.clone();
         let thread = std::thread::spawn(move || {
@@ -223,10 +238,11 @@ impl Setup {
     }
 }
 
-fn parts(reviewer: Arc<dyn Reviewer>, namespaces: Arc<Fixed>) -> Parts {
+fn parts(reviewer: Arc<dyn Reviewer>, namespaces: Arc<Fixed>, services: Known) -> Parts {
     Parts {
         reviewer,
         namespaces,
+        services: Arc::new(services),
         metrics: new_metrics(),
     }
 }

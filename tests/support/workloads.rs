@@ -57,6 +57,15 @@ impl Mesh {
         self.labelled(name, &[])
     }
 
+    /// A new namespace that does not take part.
+    pub(crate) fn unlabelled(&self, name: &str) -> Namespace<'_> {
+        self.node.cluster.create_namespace(name, &[]);
+        Namespace {
+            node: &self.node,
+            name: name.to_owned(),
+        }
+    }
+
     /// The same with more labels, such as those of PodSecurity.
     pub(crate) fn labelled(&self, name: &str, labels: &[(&str, &str)]) -> Namespace<'_> {
         let labels: Vec<_> = [(names::INJECT, "enabled")].iter().chain(labels).copied().collect();

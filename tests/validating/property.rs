@@ -71,7 +71,12 @@ fn answer(rules: &BTreeMap<&str, Rule>, old: Option<&Labels>, new: &Labels) -> V
     let body = review.to_string();
     let review = decode(body.as_bytes()).unwrap();
     let answer = INJECTOR
-        .answer(Endpoint::Validate, &review, Some(&NamespaceInfo::enabled()))
+        .answer(
+            Endpoint::Validate,
+            &review,
+            Some(&NamespaceInfo::enabled()),
+            outrigger::service::View::Off,
+        )
         .unwrap();
     serde_json::from_slice::<Value>(&answer.body).unwrap()["response"].take()
 }

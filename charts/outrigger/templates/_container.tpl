@@ -11,6 +11,8 @@
 {{- end }}
 - name: OUTRIGGER_INJECT_DEFAULT
   value: {{ .Values.injection.default | quote }}
+- name: OUTRIGGER_WATCH_SERVICES
+  value: {{ ternary "enabled" "disabled" .Values.injection.watchServices | quote }}
 - name: OUTRIGGER_LISTEN
   value: {{ printf "[::]:%v" .Values.ports.webhook | quote }}
 - name: OUTRIGGER_ADMIN_LISTEN

@@ -12,6 +12,7 @@ use crate::names;
 use crate::namespace::NamespaceInfo;
 use crate::pod::PodView;
 use crate::requirements::{Action, Violation};
+use crate::service::View;
 use crate::status::Status;
 use crate::validate::Change;
 
@@ -69,6 +70,7 @@ impl Judgement {
             namespace,
             info,
             pod: &pod,
+            services: View::Off,
         };
         let status = pod.annotations().get(names::STATUS).and_then(Status::parse);
         let proxy = status.filter(|status| status.holds(&pod)).map(Proxy::from);
@@ -143,6 +145,7 @@ pub(super) fn namespace(injector: &Injector, name: &str, info: &NamespaceInfo) -
         namespace: name,
         info,
         pod: &PodView::default(),
+        services: View::Off,
     };
     match decide(subject, injector.policy()) {
         Ok(decision) => decision

@@ -9,6 +9,7 @@ use crate::decision::Subject;
 use crate::error::InternalError;
 use crate::inject::{Injection, Injector, Verdict};
 use crate::manifest::{self, with_subject};
+use crate::service::{FoundPort, Port};
 use crate::settings::{Origin, SETTINGS};
 use crate::workload::objects;
 
@@ -67,6 +68,16 @@ fn explain(injector: &Injector, subject: Subject<'_, '_>, all: bool) -> Result<S
                 .value_text(subject, row, *origin)
                 .unwrap_or_else(|| "not set".to_owned());
             let _ = writeln!(text, "  {} = {value} ({})", row.key, origin.as_str());
+        }
+        for FoundPort {
+            namespace,
+            service,
+            port,
+            ..
+        } in injector.found_upstreams(subject)?
+        {
+            let Port { number, protocol } = port;
+            let _ = writeln!(text, "  found {service}.{namespace}:{number} ({protocol})");
         }
     }
     Ok(text)

@@ -21,13 +21,17 @@ pub(super) struct Files {
     pub(super) files: Vec<PathBuf>,
 }
 
-/// Where namespaces are read from.
+/// Where namespaces and their Services are read from.
 #[derive(Debug, clap::Args)]
 pub(super) struct NamespaceFile {
     /// Namespace objects: their labels and annotations count as in a cluster. Namespaces among the
     /// manifests count too.
     #[arg(long, value_name = "FILE")]
     pub(super) namespace_file: Option<PathBuf>,
+    /// Service objects, in which `upstreams: auto` finds a pod's upstreams, as kubectl get services -A -o yaml prints
+    /// them. Services among the manifests count too.
+    #[arg(long, value_name = "FILE")]
+    pub(super) services_file: Option<PathBuf>,
 }
 
 impl Files {
@@ -48,10 +52,11 @@ impl Files {
 }
 
 impl NamespaceFile {
-    /// The namespaces of the file, if there is one, and then of the manifests.
+    /// The namespaces and Services of the files, if there are any, and then of the manifests.
     pub(super) fn namespaces(&self, manifests: &[manifest::Manifest<'_>]) -> anyhow::Result<Namespaces> {
-        let source = self.namespace_file.as_deref().map(read).transpose()?;
-        let parsed = manifest::parse(source.as_slice())?;
+        let files = self.namespace_file.iter().chain(&self.services_file);
+        let sources: Vec<Source> = files.map(|file| read(file)).collect::<anyhow::Result<_>>()?;
+        let parsed = manifest::parse(&sources)?;
         Ok(Namespaces::collect(parsed.iter().chain(manifests))?)
     }
 }

@@ -36,6 +36,11 @@ pub(super) fn run(args: &ReviewArgs) -> anyhow::Result<Status> {
     let namespaces = args.namespace_file.namespaces(&[])?;
     let body = stdin_bytes()?;
     let review = decode(&body)?;
-    let answer = injector.answer(args.endpoint, &review, namespaces.get(review.namespace()))?;
+    let answer = injector.answer(
+        args.endpoint,
+        &review,
+        namespaces.get(review.namespace()),
+        namespaces.services(),
+    )?;
     print(&[answer.body.as_slice(), b"\n"].concat())
 }

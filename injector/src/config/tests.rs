@@ -103,6 +103,7 @@ fn every_variable_reaches_its_field() {
     let Raw {
         templates_dir,
         requirements_file,
+        watch_services,
         kubeconfig,
         ..
     } = &raw;
@@ -140,6 +141,7 @@ fn every_variable_reaches_its_field() {
         inject_default,
         templates_dir,
         requirements_file,
+        watch_services,
         kubeconfig,
     ];
     let names: Vec<_> = VARIABLES
@@ -147,6 +149,13 @@ fn every_variable_reaches_its_field() {
         .map(|variable| Some(variable.name.to_owned()))
         .collect();
     assert_eq!(fields.into_iter().cloned().collect::<Vec<_>>(), names);
+}
+
+#[test]
+fn services_are_watched_unless_that_is_switched_off() {
+    let watched = |vars: &[(&str, &str)]| read(vars).unwrap().server.watch_services;
+    assert!(watched(&[]));
+    assert!(!watched(&[("OUTRIGGER_WATCH_SERVICES", "disabled")]));
 }
 
 #[test]
@@ -205,8 +214,8 @@ fn reads_every_value() {
         BTreeSet::from(["a".into(), "b-1".into()])
     );
     assert!(injection.inject_by_default);
-    assert_eq!(injection.templates_dir, Some("/templates".into()));
-    assert_eq!(injection.requirements_file, Some("/requirements.yaml".into()));
+    let files = (injection.templates_dir, injection.requirements_file);
+    assert_eq!(files, (Some("/templates".into()), Some("/requirements.yaml".into())));
     assert_eq!(
         injection.setting_defaults,
         BTreeMap::from([("OUTRIGGER_PROXY_IMAGE".into(), "nginx".into())])

@@ -4,7 +4,9 @@ use super::{Listen, PodContext, ProxyContext, RenderContext, TlsContext, inbound
 use crate::identity::name::{self, Identity};
 use crate::names;
 use crate::pod::PodView;
+use crate::service::Found;
 use crate::settings::Settings;
+use crate::settings::upstreams::Upstreams;
 use crate::settings::values::{DnsName, IdentityPattern, IpFamilies, Mtls, Position, Traffic, first_duplicate};
 
 /// The files of the identity volume: certificate, key and roots. A pod certificate's bundle holds
@@ -20,7 +22,8 @@ const SECRET_FILES: [&str; 3] = [
     "/var/run/outrigger/identity/ca.crt",
 ];
 
-/// What to render for a pod in `namespace`, and what its owner should know.
+/// What to render for a pod in `namespace`, whose upstreams are `found` where they are not listed, and what its owner
+/// should know.
 ///
 /// # Errors
 /// A sentence for each thing that the settings and the pod cannot have together.
@@ -28,6 +31,7 @@ pub fn build(
     namespace: &str,
     pod: &PodView<'_>,
     settings: &Settings,
+    found: &Found,
     mtls: bool,
 ) -> Result<(RenderContext, Vec<String>), Vec<String>> {
     if !mtls && let Some(reason) = needs_mtls(settings) {
@@ -36,7 +40,8 @@ pub fn build(
     let tls = mtls.then(|| tls(settings));
     let mut warnings = without_effect(settings, tls.as_ref());
     let inbound = inbound::ports(pod, settings, tls.as_ref(), &mut warnings);
-    let upstreams = outbound::upstreams(namespace, settings, tls.as_ref(), &mut warnings);
+    let upstreams = outbound::upstreams(namespace, settings, found, tls.as_ref());
+    warnings.extend(found.warning());
     let (inbound, upstreams) = match (inbound, upstreams) {
         (Ok(inbound), Ok(upstreams)) => (inbound, upstreams),
         (inbound, upstreams) => return Err([inbound.err(), upstreams.err()].into_iter().flatten().collect()),
@@ -45,7 +50,11 @@ pub fn build(
         pod: pod_context(namespace, pod),
         proxy: proxy(pod, settings),
         redirect: redirect::context(pod, settings, &inbound, &upstreams, tls.as_ref(), &mut warnings),
-        resolver: (!upstreams.is_empty()).then(|| resolver(settings)),
+        resolver: upstreams
+            .iter()
+            .flat_map(|upstream| &upstream.targets)
+            .any(|target| target.resolve)
+            .then(|| resolver(settings)),
         inbound,
         upstreams,
         tls,
@@ -79,9 +88,14 @@ fn without_effect(settings: &Settings, tls: Option<&TlsContext>) -> Vec<String> 
             "the template has no mTLS",
         ),
         (
-            settings.upstream_namespaces.is_some(),
+            settings.upstreams == Some(Upstreams::Auto) && !redirects(settings),
+            names::UPSTREAMS,
+            "auto needs redirected traffic; list the services, so that the application knows their ports",
+        ),
+        (
+            settings.upstream_namespaces.is_some() && !outbound::finds(settings, tls.is_some()),
             names::UPSTREAM_NAMESPACES,
-            "upstreams are not found in this version",
+            "the pod's upstreams are not auto",
         ),
         (
             tls.is_some_and(|tls| tls.restricted && !tls.strict),

@@ -1,30 +1,37 @@
 //! The services that are called through the proxy.
 
+use std::net::SocketAddr;
+
 use super::build::{redirects, text};
 use super::{TargetContext, TlsContext, UpstreamContext};
 use crate::identity::name;
 use crate::names;
+use crate::service::{Found, FoundPort};
 use crate::settings::Settings;
 use crate::settings::upstreams::{Identity, ServicePort, Upstream, UpstreamProtocol, Upstreams};
 use crate::settings::values::first_duplicate;
 
-/// The upstreams in the order of the setting.
+/// Whether a pod's upstreams are to be found: where it says so, and with mTLS where it says nothing. With explicit
+/// traffic the application would have to know the ports, which come and go with the Services.
+pub fn finds(settings: &Settings, mtls: bool) -> bool {
+    let auto = match settings.upstreams {
+        Some(Upstreams::Auto) => true,
+        Some(Upstreams::None | Upstreams::List(_)) => false,
+        None => mtls,
+    };
+    auto && redirects(settings)
+}
+
+/// The upstreams in the order of the setting, or those that were found.
 pub(super) fn upstreams(
     namespace: &str,
     settings: &Settings,
+    found: &Found,
     tls: Option<&TlsContext>,
-    warnings: &mut Vec<String>,
 ) -> Result<Vec<UpstreamContext>, String> {
     let list = match &settings.upstreams {
         Some(Upstreams::List(list)) => list.as_slice(),
-        Some(Upstreams::Auto) => {
-            warnings.push(format!(
-                "{}: auto finds no services in this version; list them",
-                names::UPSTREAMS
-            ));
-            &[]
-        }
-        Some(Upstreams::None) | None => &[],
+        Some(Upstreams::Auto | Upstreams::None) | None => &[],
     };
     let domain = text(settings.cluster_domain.as_ref());
     let maker = Maker {
@@ -32,11 +39,8 @@ pub(super) fn upstreams(
         domain: &domain,
         tls,
     };
-    let contexts: Vec<UpstreamContext> = list
-        .iter()
-        .zip(0u16..)
-        .map(|(upstream, n)| maker.upstream(upstream, n))
-        .collect();
+    let listed = list.iter().zip(0u16..).map(|(upstream, n)| maker.upstream(upstream, n));
+    let contexts: Vec<UpstreamContext> = listed.chain(maker.found(found)).collect();
     if let Some(port) = first_duplicate(contexts.iter().map(|c| c.listen)) {
         return Err(format!(
             "{}: two entries listen on port {port}; give one another listen",
@@ -76,14 +80,17 @@ impl Maker<'_> {
             split,
         } = upstream;
         let http = *protocol != UpstreamProtocol::Tcp;
-        let first = self.target((n, 0), service, None, upstream);
+        let listen = listen.unwrap_or(names::OUTBOUND_BASE + n);
+        let first = self.target((listen, n, 0), service, None, upstream);
         let others = split
             .iter()
             .zip(1u16..)
-            .map(|(share, m)| self.target((n, m), &share.service, Some(share.weight), upstream));
+            .map(|(share, m)| self.target((listen, n, m), &share.service, Some(share.weight), upstream));
         UpstreamContext {
             id: format!("u{n}"),
-            listen: listen.unwrap_or(names::OUTBOUND_BASE + n),
+            listen,
+            last: listen,
+            found: false,
             http,
             grpc: *protocol == UpstreamProtocol::Grpc,
             tls: self.speaks_tls(upstream),
@@ -93,6 +100,34 @@ impl Maker<'_> {
             timeout: timeout.as_ref().map(ToString::to_string),
             tries: (*retries > 0).then_some(retries + 1),
         }
+    }
+
+    /// Those that were found, all of one protocol together: each has a port of the proxy, one after the other.
+    fn found(&self, found: &Found) -> Vec<UpstreamContext> {
+        const PROTOCOLS: [UpstreamProtocol; 2] = [UpstreamProtocol::Http, UpstreamProtocol::Grpc];
+        let mut listen = names::FOUND_BASE;
+        let mut groups = Vec::new();
+        for protocol in PROTOCOLS {
+            let ports: Vec<&FoundPort> = found.ports.iter().filter(|p| p.port.protocol == protocol).collect();
+            let (Some(first), Ok(count)) = (ports.first(), u16::try_from(ports.len())) else {
+                continue;
+            };
+            let like = Upstream::of(first.service_port(), protocol);
+            let targets = ports
+                .iter()
+                .zip(listen..)
+                .map(|(port, n)| found_target(port, self.target((n, n, 0), &port.service_port(), None, &like)));
+            groups.push(UpstreamContext {
+                listen,
+                last: listen + count - 1,
+                found: true,
+                split: true,
+                targets: targets.collect(),
+                ..self.upstream(&like, listen)
+            });
+            listen += count;
+        }
+        groups
     }
 
     /// Whether plain servers are called too: under `permissive`, where no identity is declared.
@@ -109,7 +144,7 @@ impl Maker<'_> {
     /// The `m`-th service of the `n`-th upstream; a declared identity is that of the first.
     fn target(
         &self,
-        (n, m): (u16, u16),
+        (listen, n, m): (u16, u16, u16),
         service: &ServicePort,
         weight: Option<u8>,
         upstream: &Upstream,
@@ -118,8 +153,11 @@ impl Maker<'_> {
         let namespace = namespace.as_ref().map_or(self.namespace, |ns| ns.as_str());
         let identity = upstream.identity.as_ref().filter(|_| m == 0);
         TargetContext {
+            listen,
             id: format!("u{n}_{m}"),
             address: format!("{name}.{namespace}.svc.{}:{port}", self.domain),
+            resolve: true,
+            others: Vec::new(),
             retries: (0..upstream.retries).collect(),
             server_name: self.server_name(namespace, identity),
             weight,
@@ -146,6 +184,22 @@ impl Maker<'_> {
             .account_name(),
             None => name::namespace_name(trust_domain, namespace),
         }
+    }
+}
+
+/// A Service of a cluster is called by the address to which its calls were made: nothing has to be looked up, and an
+/// address that another Service has in the meantime is never called by the old one's name.
+fn found_target(port: &FoundPort, target: TargetContext) -> TargetContext {
+    let addresses = port.addresses.iter();
+    let mut addresses = addresses.map(|address| SocketAddr::new(*address, port.port.number).to_string());
+    match addresses.next() {
+        Some(address) => TargetContext {
+            address,
+            resolve: false,
+            others: addresses.collect(),
+            ..target
+        },
+        None => target,
     }
 }
 

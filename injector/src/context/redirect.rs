@@ -40,12 +40,18 @@ pub(super) fn context(
 
 fn outbound<'u>(settings: &'u Settings, upstreams: &'u [UpstreamContext]) -> impl Iterator<Item = String> + 'u {
     let excluded = settings.exclude_outbound_ports.as_ref().map_or(&[][..], |list| &list.0);
+    // What stands in a list is called by the name of its first service.
+    let called = |u: &'u UpstreamContext| &u.targets[..if u.found { u.targets.len() } else { 1 }];
     let targets = upstreams
         .iter()
-        .filter_map(|u| Some((u.listen, &u.targets.first()?.address)));
+        .flat_map(move |u| called(u).iter().map(|t| (u.found, t)));
     let port = |address: &str| address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-    let meshed = targets.filter(move |(_, address)| port(address).is_some_and(|p| !excluded.contains(&p)));
-    meshed.map(|(listen, address)| format!("--outbound={address}:{listen}"))
+    let meshed = targets.filter(move |(_, t)| port(&t.address).is_some_and(|p| !excluded.contains(&p)));
+    meshed.flat_map(|(found, target)| {
+        let option = if found { "found" } else { "outbound" };
+        let addresses = std::iter::once(&target.address).chain(&target.others);
+        addresses.map(move |address| format!("--{option}={address}:{}", target.listen))
+    })
 }
 
 /// The ports whose probes are let through from the node's own addresses, since they would get no answer from the proxy,

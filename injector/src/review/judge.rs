@@ -8,11 +8,13 @@ use crate::inject::{Injection, Injector, Verdict};
 use crate::namespace::NamespaceInfo;
 use crate::pod::PodView;
 use crate::requirements::{Action, Violation};
+use crate::service::View;
 use crate::validate::Change;
 
 impl Injector {
     /// The answer to a request. `namespace` is what is known of the request's namespace; `None`:
-    /// nothing, which is right only where [`Review::needs_namespace`] says that nothing is needed.
+    /// nothing, which is right only where [`Review::needs_namespace`] says that nothing is needed. `services` is what is
+    /// known of the cluster's Services.
     ///
     /// # Errors
     /// A fault of ours, never the user's.
@@ -21,6 +23,7 @@ impl Injector {
         endpoint: Endpoint,
         review: &Review<'_>,
         namespace: Option<&NamespaceInfo>,
+        services: View<'_>,
     ) -> Result<Answer, InternalError> {
         if endpoint == Endpoint::Validate && self.passes_over(review) {
             return Ok(Reply::allowed(Outcome::ADMITTED).answer(review.uid(), review.display_name()));
@@ -38,6 +41,7 @@ impl Injector {
             namespace: review.namespace(),
             info,
             pod: &pod,
+            services,
         };
         let reply = match endpoint {
             Endpoint::Mutate => mutate(self.inject(subject)?),

@@ -26,6 +26,7 @@ async fn readyz(state: web::Data<State>) -> HttpResponse {
     let checks = [
         ("certificate", state.certificates.check()),
         ("namespaces", passed(state.parts.namespaces.ready(), "not listed yet")),
+        ("services", passed(state.parts.services.ready(), "not listed yet")),
         ("shutdown", passed(!state.is_draining(), "in progress")),
     ];
     let lines = checks.iter().map(|(name, check)| match check {

@@ -136,7 +136,10 @@ impl Call<'_> {
             true => Some(parts.namespaces.lookup(review.namespace()).await?),
             false => None,
         };
-        let answer = parts.reviewer.answer(self.endpoint, review, namespace.as_ref())?;
+        let services = parts.services.now();
+        let answer = parts
+            .reviewer
+            .answer(self.endpoint, review, namespace.as_ref(), services.view())?;
         Ok(Answered {
             answer,
             uid: review.uid().to_owned(),

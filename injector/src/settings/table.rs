@@ -71,7 +71,9 @@ pub static SETTINGS: &[Setting] = &[
         scope: PodAndNamespace,
         values: "auto, none, or a YAML list of services",
         default: "",
-        help: "The services that are called through the proxy. Not set: none. auto is read, and finds none in this version.",
+        help: "The services that are called through the proxy. auto: the HTTP and gRPC ports of the Services in the pod's own \
+               namespace, and in upstream-namespaces, as the cluster has them when the pod is created. Not set: auto with the \
+               template mtls and redirected traffic, else none.",
         apply: |s, v| set(&mut s.upstreams, v),
     },
     Setting {
@@ -79,7 +81,7 @@ pub static SETTINGS: &[Setting] = &[
         scope: PodAndNamespace,
         values: "a list of namespaces, or *",
         default: "",
-        help: "Where auto will look for services besides the pod's own namespace; no effect in this version.",
+        help: "Where auto looks for Services besides the pod's own namespace, as far as these namespaces take part in the mesh.",
         apply: |s, v| set(&mut s.upstream_namespaces, v),
     },
     Setting {
@@ -198,5 +200,14 @@ pub static SETTINGS: &[Setting] = &[
         help: "The IP families on which the proxy listens; ipv4 where the nodes' kernel has no IPv6, or it is disabled in \
                pods, so that they have no address ::1.",
         apply: |s, v| set(&mut s.ip_families, v),
+    },
+    Setting {
+        key: operator::AUTO_UPSTREAMS_LIMIT,
+        scope: Operator,
+        values: "a number from 0 to 256",
+        default: "256",
+        help: "The most ports that auto finds for a pod: those of its own namespace first, then by namespace, Service and \
+               port. A warning names the others.",
+        apply: |s, v| set(&mut s.auto_upstreams_limit, v),
     },
 ];

@@ -156,7 +156,11 @@ map_only!(RawUpstream, RawShare);
 
 fn upstream(entry: Value) -> Result<Upstream, ValueError> {
     let raw = match entry {
-        Value::String(short) => return short.parse().map(Upstream::of),
+        Value::String(short) => {
+            return short
+                .parse()
+                .map(|service| Upstream::of(service, UpstreamProtocol::Http));
+        }
         entry => {
             serde_path_to_error::deserialize::<_, RawUpstream>(entry).map_err(|e| ValueError::new(e.to_string()))?
         }
@@ -208,11 +212,12 @@ fn share(raw: &RawShare) -> Result<Share, ValueError> {
 }
 
 impl Upstream {
-    fn of(service: ServicePort) -> Self {
+    /// A service of which nothing is said but what it speaks.
+    pub(crate) const fn of(service: ServicePort, protocol: UpstreamProtocol) -> Self {
         Self {
             service,
             identity: None,
-            protocol: UpstreamProtocol::Http,
+            protocol,
             timeout: None,
             retries: 0,
             max_fails: None,

@@ -333,6 +333,20 @@ impl FromStr for NamespaceList {
     }
 }
 
+/// How many upstreams `auto` finds at the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct FoundLimit(pub u16);
+
+impl FromStr for FoundLimit {
+    type Err = ValueError;
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let number = text.trim().parse().ok().filter(|n| *n <= crate::names::MOST_FOUND);
+        number
+            .map(Self)
+            .ok_or_else(|| ValueError::new(format!("{} is no such number", shown(text))))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt;

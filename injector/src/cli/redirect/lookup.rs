@@ -19,8 +19,7 @@ pub(super) struct Unresolved {
     names: String,
 }
 
-/// The addresses of each host. Those that do not resolve are tried again together, a second apart, so that a pod waits
-/// no longer for many than for one.
+/// The addresses of each host.
 ///
 /// # Errors
 /// All hosts that do not resolve.
@@ -28,6 +27,21 @@ pub(super) fn addresses<'h>(
     hosts: impl Iterator<Item = &'h str>,
     retries: u32,
 ) -> Result<BTreeMap<&'h str, Vec<IpAddr>>, Unresolved> {
+    match tried(hosts, retries) {
+        (found, without) if without.is_empty() => Ok(found),
+        (_, without) => Err(Unresolved {
+            lookups: u64::from(retries) + 1,
+            names: without.join(", "),
+        }),
+    }
+}
+
+/// The addresses of each host that has any, and the others with what was said of them. Those that do not resolve are tried
+/// again together, a second apart, so that a pod waits no longer for many than for one.
+pub(super) fn tried<'h>(
+    hosts: impl Iterator<Item = &'h str>,
+    retries: u32,
+) -> (BTreeMap<&'h str, Vec<IpAddr>>, Vec<String>) {
     let mut found = BTreeMap::new();
     // A service may be listed with several ports.
     let mut missing: BTreeSet<&str> = hosts.collect();
@@ -43,18 +57,14 @@ pub(super) fn addresses<'h>(
                 true
             }
         });
-        let names = failed.join(", ");
-        if missing.is_empty() {
-            break;
-        }
-        if lookups > u64::from(retries) {
-            return Err(Unresolved { lookups, names });
+        if missing.is_empty() || lookups > u64::from(retries) {
+            return (found, failed);
         }
         // Nothing can be said when standard error is gone.
-        let _ = writeln!(anstream::stderr(), "waiting for the address of {names}");
+        let _ = writeln!(anstream::stderr(), "waiting for the address of {}", failed.join(", "));
         std::thread::sleep(Duration::from_secs(1));
     }
-    Ok(found)
+    (found, Vec::new())
 }
 
 fn lookup(host: &str) -> io::Result<Vec<IpAddr>> {
@@ -80,6 +90,14 @@ mod tests {
         for part in ["after 1 lookups", "orders.invalid (", "ledger.invalid (", UPSTREAMS] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn passes_over_what_has_no_address_where_that_may_be() {
+        let (found, without) = tried(["orders.invalid"].into_iter(), 0);
+        assert_eq!(found, BTreeMap::new());
+        assert_eq!(without.len(), 1);
+        assert!(without[0].starts_with("orders.invalid ("), "{without:?}");
     }
 
     #[test]
