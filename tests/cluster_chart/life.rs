@@ -246,11 +246,14 @@ fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
     install_definitions(&cluster);
     cluster.create_namespace(NAMESPACE, &[]);
     let before = objects(&cluster);
-    release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
+    // The signer has an authority of its own in every mode.
+    let unsigned = json!({"identity": {"enabled": false}});
+    release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &unsigned);
     assert_made(&cluster, SELF_MANAGED);
     assert_mode(&cluster, "self-managed");
 
     let everything = json!({"certificates": {"mode": "cert-manager"}, "serviceMonitor": {"enabled": true},
+        "identity": {"enabled": false},
         "prometheusRule": {"enabled": true}, "grafanaDashboard": {"enabled": true}, "networkPolicy": {"enabled": true},
         "templates": {"mine.yaml.hbs": "x"}});
     upgrade(&cluster, &everything);
@@ -262,7 +265,8 @@ fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
     }
     upgrade(
         &cluster,
-        &json!({"certificates": {"mode": "secret", "secretName": "mine", "caBundle": pem(&cluster)}}),
+        &json!({"identity": {"enabled": false},
+            "certificates": {"mode": "secret", "secretName": "mine", "caBundle": pem(&cluster)}}),
     );
     assert_made(&cluster, &[]);
     assert_mode(&cluster, "secret");

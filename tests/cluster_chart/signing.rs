@@ -329,7 +329,12 @@ fn anybody_can_see_who_signs_and_how_much() {
         rows.map(|row| format!("{} {}", row["role"].as_str().unwrap(), row["leaves"]))
             .collect()
     };
-    eventually("all are counted", || roles(&status()) == ["signs 3"]);
+    // Twice what one wait takes: it is written every half a minute.
+    let begin = std::time::Instant::now();
+    while roles(&status()) != ["signs 3"] {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{}", status());
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
     let leader = signing.leader();
     leader.signal("TERM");
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_outrigger"));

@@ -335,6 +335,7 @@ fn every_metric_is_documented() {
     let docs = [
         include_str!("../../docs/operations.md"),
         include_str!("../../docs/certificates.md"),
+        include_str!("../../docs/identity.md"),
     ]
     .concat();
     let (_, page) = Setup::new().start().page("/metrics");

@@ -120,13 +120,17 @@ impl Bundle {
         }
     }
 
-    /// Writes down what is to be said about the authorities, now and then.
-    pub(super) async fn note(&mut self, trust: &str) {
-        let due = self.noted.is_none_or(|noted| noted.elapsed() >= trust::INTERVAL);
-        if !due || self.trust().is_none_or(|seen| seen == trust) {
-            return;
+    /// Writes down what is to be said about the authorities, now and then; when to come again.
+    pub(super) async fn note(&mut self, trust: &str) -> Instant {
+        let now = Instant::now();
+        let due = self.noted.map(|noted| noted + trust::INTERVAL);
+        if let Some(due) = due.filter(|due| *due > now) {
+            return due;
         }
-        self.noted = Some(Instant::now());
+        if self.trust().is_none_or(|seen| seen == trust) {
+            return now + trust::INTERVAL;
+        }
+        self.noted = Some(now);
         let patch = json!({"metadata": {"annotations": {TRUST: trust}}});
         let noted = call(self.api.patch(TRUST_BUNDLE, &patch_params(), &Patch::Merge(&patch))).await;
         if let Err(error) = noted {
@@ -138,6 +142,7 @@ impl Bundle {
                 "cannot say how many certificates there are"
             );
         }
+        now + trust::INTERVAL
     }
 
     /// Sees to it that this is published; when to come again at the latest.

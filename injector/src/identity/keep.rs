@@ -96,7 +96,7 @@ impl Keeper {
             let wake = self.act().await;
             self.take_over();
             self.offer();
-            self.note().await;
+            let wake = self.note().await.into_iter().fold(wake, Instant::min);
             tokio::select! {
                 Some(event) = secrets.next() => self.see_secret(event),
                 Some(event) = bundles.next() => self.bundle.see(event),
@@ -289,22 +289,15 @@ impl Keeper {
         self.trust.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says what the authorities do.
-    async fn note(&mut self) {
-        let held = self
-            .sight
-            .state()
-            .as_ref()
-            .ok()
-            .filter(|_| self.leads() && self.counting);
-        let Some(roles) = held.map(Held::roles) else {
-            return;
-        };
+    /// Says what the authorities do; when to come again, as certificates may have been given meanwhile.
+    async fn note(&mut self) -> Option<Instant> {
+        let held = self.sight.state().as_ref().ok();
+        let roles = held.filter(|_| self.leads() && self.counting).map(Held::roles)?;
         let said = {
             let mut counts = self.counts();
             counts.update(roles.into_iter(), Moment::now());
             serde_json::to_string(&*counts).expect("maps with keys of text and numbers are JSON")
         };
-        self.bundle.note(&said).await;
+        Some(self.bundle.note(&said).await)
     }
 }
