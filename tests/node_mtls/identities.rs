@@ -17,13 +17,21 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn of(shop: &Namespace<'_>, pod: &str) -> Self {
+        Self::read(shop, pod).unwrap_or_else(|failure| panic!("{pod}: {failure}"))
+    }
+
+    /// Or why it cannot be read now: there may be no kubelet to ask.
+    pub(crate) fn read(shop: &Namespace<'_>, pod: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
         for file in ["bundle.pem", "ca.pem"] {
             let path = format!("/var/run/outrigger/identity/{file}");
-            let cat = ["exec", pod, "-c", names::PROXY_CONTAINER, "--", "cat", &path];
-            std::fs::write(folder.path().join(file), shop.kubectl(&cat).expect_success()).unwrap();
+            let answer = shop.kubectl(&["exec", pod, "-c", names::PROXY_CONTAINER, "--", "cat", &path]);
+            if !answer.success {
+                return Err(answer.errors);
+            }
+            std::fs::write(folder.path().join(file), answer.output).unwrap();
         }
-        Self { folder }
+        Ok(Self { folder })
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

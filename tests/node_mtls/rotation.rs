@@ -91,8 +91,7 @@ fn renew_leaves(shop: &Namespace<'_>, pods: &[&str]) {
     shop.node.restart_kubelet();
     for (pod, before) in pods.iter().zip(&before) {
         shop.eventually(&format!("{pod} has a new certificate"), || {
-            let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serial(shop, pod)));
-            read.is_ok_and(|serial| serial != *before)
+            Identity::read(shop, pod).is_ok_and(|identity| identity.serial() != *before)
         });
     }
 }
