@@ -63,29 +63,16 @@ fn assert_unharmed(node: &Node, what: &str, tally: &Tally) {
     assert!(!harmed && tally.creations > 0, "{what}: {tally:#?}{}", node.log_tails());
 }
 
-/// Every object of the cluster that no controller of Kubernetes makes and removes as it likes, by kind, namespace and name.
-fn objects(cluster: &Cluster) -> BTreeSet<String> {
-    let kinds = cluster
-        .kubectl(&["api-resources", "--verbs=list", "-o", "name"])
-        .expect_success();
-    let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
-    let output = "-o=jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{'\\n'}{end}";
-    let names = cluster
-        .kubectl(&["get", &kinds.join(","), "-A", output])
-        .expect_success();
-    names.lines().map(str::to_owned).collect()
-}
-
 /// Waits until nothing is there that was not there before, but for what may stay; tells what of that has.
 fn wait_for_the_end(cluster: &Cluster, before: &BTreeSet<String>, may_stay: &[&str]) -> Vec<String> {
-    let left = || objects(cluster).difference(before).cloned().collect::<Vec<_>>();
+    let left = || cluster.objects().difference(before).cloned().collect::<Vec<_>>();
     let gone = || left().iter().all(|object| may_stay.contains(&&**object));
     let started = std::time::Instant::now();
     while !gone() {
         assert!(started.elapsed() < cluster::PATIENCE / 4, "it has left: {:?}", left());
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
-    let missing: Vec<_> = before.difference(&objects(cluster)).cloned().collect();
+    let missing: Vec<_> = before.difference(&cluster.objects()).cloned().collect();
     assert_eq!(missing, Vec::<String>::new(), "the release took more than its own");
     left()
 }

@@ -6,12 +6,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::process::ExitCode;
-use std::sync::{Arc, LazyLock};
 
-use libtest_mimic::{Arguments, Trial};
 use outrigger::names;
 
-use workloads::{Echo, Mesh, client};
+use trials::tests;
+use workloads::{Echo, client};
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -27,20 +26,12 @@ mod rotation;
 mod servers;
 #[path = "node_mtls/strangers.rs"]
 mod strangers;
+#[path = "support/trials.rs"]
+mod trials;
 #[path = "node_mtls/wire.rs"]
 mod wire;
 #[path = "support/workloads.rs"]
 mod workloads;
-
-/// How many tests run at once, unless `--test-threads` says otherwise.
-const AT_ONCE: usize = 6;
-
-/// A test by the name of its function.
-macro_rules! tests {
-    ($($module:ident :: $test:ident),* $(,)?) => {
-        [$((concat!(stringify!($module), "::", stringify!($test)), $module::$test as fn(&Mesh))),*]
-    };
-}
 
 /// An application whose proxy has the template `mtls`.
 pub(crate) fn mtls(name: &str) -> Echo {
@@ -54,8 +45,7 @@ pub(crate) fn caller(name: &str, upstreams: &str) -> Echo {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(AT_ONCE);
+    let mut arguments = trials::arguments();
     let together = tests![
         wire::carries_nothing_in_plain,
         strangers::are_refused,
@@ -68,29 +58,9 @@ fn main() -> ExitCode {
         rotation::of_the_root_fails_no_request,
         rotation::waits_for_a_signer_that_is_away,
     ];
-    let mut failed = run(&arguments, together, &[]);
+    let mut failed = trials::run(&arguments, together, &[]).has_failed();
     arguments.test_threads = Some(1);
     let overlap = format!("--set={}", rotation::OVERLAP);
-    failed |= run(&arguments, apart, &[&overlap]);
+    failed |= trials::run(&arguments, apart, &[&overlap]).has_failed();
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-/// A test and its name.
-type Test = (&'static str, fn(&Mesh));
-
-/// Runs tests on one mesh, installed with these flags of Helm, which starts with the first; whether one has failed.
-fn run<const N: usize>(arguments: &Arguments, tests: [Test; N], flags: &[&str]) -> bool {
-    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    let start = move || Mesh::start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
-    let mesh = Arc::new(LazyLock::new(start));
-    let trials = tests.map(|(name, test)| {
-        let mesh = Arc::clone(&mesh);
-        Trial::test(name, move || {
-            test(&mesh);
-            Ok(())
-        })
-    });
-    // The node ends with the last who has it.
-    drop(mesh);
-    libtest_mimic::run(arguments, trials.into()).has_failed()
 }

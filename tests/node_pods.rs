@@ -6,11 +6,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::process::ExitCode;
-use std::sync::{Arc, LazyLock};
 
-use libtest_mimic::{Arguments, Trial};
-
-use workloads::Mesh;
+use trials::tests;
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -38,23 +35,12 @@ mod redirect;
 mod release;
 #[path = "node_pods/stopping.rs"]
 mod stopping;
+#[path = "support/trials.rs"]
+mod trials;
 #[path = "support/workloads.rs"]
 mod workloads;
 
-/// How many tests run at once, unless `--test-threads` says otherwise.
-const AT_ONCE: usize = 6;
-
-/// A test by the name of its function.
-macro_rules! tests {
-    ($($module:ident :: $test:ident),* $(,)?) => {
-        [$((concat!(stringify!($module), "::", stringify!($test)), $module::$test as fn(&Mesh))),*]
-    };
-}
-
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(AT_ONCE);
-    let mesh = Arc::new(LazyLock::new((|| Mesh::start(&[])) as fn() -> Mesh));
     // Those that take longest begin first.
     let tests = tests![
         faults::waits_for_a_service_that_is_missing,
@@ -80,15 +66,5 @@ fn main() -> ExitCode {
         denials::say_which_port_is_taken,
         denials::say_that_a_configuration_is_too_large,
     ];
-    let trials = tests.map(|(name, test)| {
-        let mesh = Arc::clone(&mesh);
-        Trial::test(name, move || {
-            test(&mesh);
-            Ok(())
-        })
-    });
-    let outcome = libtest_mimic::run(&arguments, trials.into());
-    // The node ends here, with the last who has it.
-    drop(mesh);
-    outcome.exit_code()
+    trials::run(&trials::arguments(), tests, &[]).exit_code()
 }

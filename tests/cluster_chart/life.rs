@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::cluster::{Answer, Cluster};
-use crate::helm::{NAMESPACE, RELEASE, chart, helm, install_definitions, rendered};
+use crate::helm::{NAMESPACE, RELEASE, chart, helm, rendered};
 use crate::webhooks::eventually;
 
 /// A value of caBundle: the API server wants PEM with a certificate in it.
@@ -101,31 +101,13 @@ fn assert_filled(cluster: &Cluster, when: &str) {
     );
 }
 
-/// Every object of the cluster but events, by kind, namespace and name.
-pub(crate) fn objects(cluster: &Cluster) -> BTreeSet<String> {
-    let kinds = cluster
-        .kubectl(&["api-resources", "--verbs=list", "-o", "name"])
-        .expect_success();
-    let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
-    let names = cluster
-        .kubectl(&[
-            "get",
-            &kinds.join(","),
-            "-A",
-            "-o",
-            "jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{'\\n'}{end}",
-        ])
-        .expect_success();
-    names.lines().map(str::to_owned).collect()
-}
-
 #[test]
 fn upgrades_keep_what_the_server_wrote_and_nothing_is_left_at_the_end() {
     let cluster = Cluster::start();
-    install_definitions(&cluster);
+    cluster.install_definitions();
     cluster.create_namespace(NAMESPACE, &[("pod-security.kubernetes.io/enforce", "restricted")]);
     cluster.create_namespace("shop", &[("outrigger.mesh/inject", "enabled")]);
-    let before = objects(&cluster);
+    let before = cluster.objects();
     assert!(before.len() > 50, "{} objects", before.len());
 
     release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
@@ -148,9 +130,9 @@ fn upgrades_keep_what_the_server_wrote_and_nothing_is_left_at_the_end() {
 
     release(&cluster, &["uninstall", RELEASE, "--wait"], &json!({}));
     // The controllers take a moment for what belonged to the Deployment, and for the endpoints.
-    let left = || objects(&cluster).difference(&before).cloned().collect::<Vec<_>>();
+    let left = || cluster.objects().difference(&before).cloned().collect::<Vec<_>>();
     eventually("nothing is left", || left().is_empty());
-    let missing: Vec<_> = before.difference(&objects(&cluster)).cloned().collect();
+    let missing: Vec<_> = before.difference(&cluster.objects()).cloned().collect();
     assert_eq!(missing, Vec::<String>::new(), "the release took more than its own");
     assert!(create_pod(&cluster).contains("pod/"), "pods are created as ever");
 }
@@ -243,9 +225,9 @@ fn assert_mode(cluster: &Cluster, mode: &str) {
 #[test]
 fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
     let cluster = Cluster::start();
-    install_definitions(&cluster);
+    cluster.install_definitions();
     cluster.create_namespace(NAMESPACE, &[]);
-    let before = objects(&cluster);
+    let before = cluster.objects();
     // The signer has an authority of its own in every mode.
     let unsigned = json!({"identity": {"enabled": false}});
     release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &unsigned);
@@ -277,7 +259,7 @@ fn a_change_of_the_mode_takes_away_what_the_old_one_made() {
     }
     upgrade(&cluster, &everything);
     release(&cluster, &["uninstall", RELEASE, "--wait"], &json!({}));
-    let left = || objects(&cluster).difference(&before).cloned().collect::<Vec<_>>();
+    let left = || cluster.objects().difference(&before).cloned().collect::<Vec<_>>();
     eventually("nothing is left", || left().is_empty());
 }
 

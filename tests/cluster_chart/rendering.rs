@@ -19,7 +19,7 @@ fn prepared() -> Arc<Cluster> {
     let cluster = Cluster::shared();
     let mut prepared = PREPARED.lock().unwrap();
     if !*prepared || !cluster.kubectl(&["get", "namespace", NAMESPACE]).success {
-        helm::install_definitions(&cluster);
+        cluster.install_definitions();
         let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
         cluster.create_namespace(NAMESPACE, &[restricted]);
         // A dry run of a pod asks for its account, which a dry run does not make.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::helm::{NAMESPACE, RELEASE, chart, rendered};
-use crate::life::{CONFIGURATIONS, get, objects, release, upgrade};
+use crate::life::{CONFIGURATIONS, get, release, upgrade};
 use crate::rendering::variables;
 use crate::verify::with_token;
 use crate::webhooks::{Server, eventually};
@@ -66,7 +66,7 @@ fn written(cluster: &Cluster) -> (Value, Vec<Value>) {
 fn a_release_and_its_server_get_on_with_each_other_until_the_end() {
     let cluster = Cluster::start();
     cluster.create_namespace(NAMESPACE, &[]);
-    let before = objects(&cluster);
+    let before = cluster.objects();
     release(&cluster, &["install", RELEASE, &chart(), "-f", "-"], &json!({}));
     let replicas = ["outrigger-0", "outrigger-1"].map(|name| replica(&cluster, name, &json!({})));
     eventually("every entry has the authority", || {
@@ -109,7 +109,7 @@ fn a_release_and_its_server_get_on_with_each_other_until_the_end() {
 
     // The replicas still run when Helm takes everything away, as they do while they drain: they must make nothing anew.
     release(&cluster, &["uninstall", RELEASE, "--wait"], &json!({}));
-    let left = || objects(&cluster).difference(&before).cloned().collect::<Vec<_>>();
+    let left = || cluster.objects().difference(&before).cloned().collect::<Vec<_>>();
     eventually("nothing is left", || left().is_empty());
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_eq!(left(), Vec::<String>::new(), "a running server brought something back");

@@ -11,7 +11,7 @@ use crate::cluster::tools::Helm;
 use crate::cluster::{Answer, tool};
 use crate::node::Node;
 use crate::release::{Release, eventually};
-use crate::{assert_unharmed, objects, start, wait_for_the_end, wait_until_called, while_pods_are_created};
+use crate::{assert_unharmed, start, wait_for_the_end, wait_until_called, while_pods_are_created};
 
 /// The Secret of the serving certificate, and that of the CA.
 const LEAF: &str = "outrigger-tls";
@@ -28,7 +28,7 @@ fn certificates_are_issued_renewed_and_served_by_a_real_cert_manager() {
     let node = start();
     node.cluster.install_definitions();
     let _running = start_cert_manager(&node);
-    let before = objects(&node.cluster);
+    let before = node.cluster.objects();
     for helm in Helm::ALL {
         live(&node, helm, &before);
     }

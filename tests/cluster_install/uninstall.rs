@@ -9,7 +9,7 @@ use crate::cluster::tools::Helm;
 use crate::node::Node;
 use crate::release::Release;
 use crate::steady::Tally;
-use crate::{objects, start, wait_for_the_end, wait_until_called, while_pods_are_created};
+use crate::{start, wait_for_the_end, wait_until_called, while_pods_are_created};
 
 /// A way to uninstall.
 struct Way {
@@ -45,7 +45,7 @@ const WAYS: [Way; 3] = [
 #[test]
 fn pods_are_created_while_it_is_uninstalled() {
     let node = start();
-    let before = objects(&node.cluster);
+    let before = node.cluster.objects();
     for way in &WAYS {
         let (tally, took) = uninstall(&node, way);
         println!(

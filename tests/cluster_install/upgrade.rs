@@ -2,13 +2,13 @@
 
 use crate::cluster::tools::Helm;
 use crate::release::{NAMESPACE, Release};
-use crate::{assert_unharmed, objects, start, wait_for_the_end, wait_until_called, while_pods_are_created};
+use crate::{assert_unharmed, start, wait_for_the_end, wait_until_called, while_pods_are_created};
 
 /// A release of Helm 3 goes on with Helm 4: first as Helm 3 applied it, then on the API server's side.
 #[test]
 fn a_release_of_helm_3_goes_on_with_helm_4() {
     let node = start();
-    let before = objects(&node.cluster);
+    let before = node.cluster.objects();
     let mut release = Release::install_by(Helm::Three, &node, &[]);
     let bundles = release.bundles();
     wait_until_called(&node);

@@ -8,6 +8,7 @@
 //! needs the subject alternative name IP:127.0.0.1; [`Authority`] can issue one.
 #![allow(dead_code, reason = "each suite uses its own part of the support modules")]
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -178,6 +179,17 @@ impl Cluster {
     pub(crate) fn namespace_ready(&self, name: &str) {
         self.wait_for_service_account(name)
             .unwrap_or_else(|failure| panic!("{failure}"));
+    }
+
+    /// Every object of the cluster but events, by kind, namespace and name.
+    pub(crate) fn objects(&self) -> BTreeSet<String> {
+        let kinds = self
+            .kubectl(&["api-resources", "--verbs=list", "-o", "name"])
+            .expect_success();
+        let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
+        let output = "-o=jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{'\\n'}{end}";
+        let names = self.kubectl(&["get", &kinds.join(","), "-A", output]).expect_success();
+        names.lines().map(str::to_owned).collect()
     }
 
     /// Makes the resources of cert-manager and of the Prometheus Operator known. Their definitions are too large for the

@@ -79,11 +79,6 @@ pub(crate) fn only<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
     object
 }
 
-/// [`Cluster::install_definitions`].
-pub(crate) fn install_definitions(cluster: &Cluster) {
-    cluster.install_definitions();
-}
-
 /// `below` over `above`, as Helm puts values over each other.
 pub(crate) fn merged(above: &Value, below: &Value) -> Value {
     let (Value::Object(above), Value::Object(below)) = (above, below) else {

@@ -134,11 +134,7 @@ impl Keeper {
             }
             Err(error) => {
                 self.metrics.failed(ApiObject::Secret);
-                tracing::warn!(
-                    secret = self.secret.name(),
-                    error = error_chain(&error),
-                    "the watch on the Secret failed and is tried again"
-                );
+                self.secret.tell_of_the_watch(&error);
             }
         }
     }
@@ -162,7 +158,7 @@ impl Keeper {
 
     /// Whether it still is the term in which the Secret was seen.
     fn leads(&self) -> bool {
-        self.sight.may_act() && self.sight.is_in(self.elected.term())
+        self.sight.leads(self.elected.term())
     }
 
     async fn advance(&mut self) -> Option<Instant> {

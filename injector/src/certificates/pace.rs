@@ -12,19 +12,37 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// Remembers over which version something was written, and when that may be tried again.
 #[derive(Debug, Default)]
-pub(crate) struct Pace(Option<(String, Instant)>);
+pub(crate) struct Pace {
+    /// The least time between two writes, over whatever version.
+    interval: Duration,
+    written: Option<Instant>,
+    over: Option<(String, Instant)>,
+}
 
 impl Pace {
-    /// Until when to leave this version alone.
+    /// With a least time between two writes: with someone who undoes each of ours, the API server must not be the one
+    /// who suffers.
+    pub(crate) fn with_interval(interval: Duration) -> Self {
+        Self {
+            interval,
+            ..Self::default()
+        }
+    }
+
+    /// Until when to leave this version alone; `None`: it may be written over now.
     pub(crate) fn until(&self, version: &str) -> Option<Instant> {
-        let (written, until) = self.0.as_ref()?;
-        (written == version).then_some(*until)
+        let over = self.over.as_ref().filter(|(written, _)| written == version);
+        let until = over.map(|(_, until)| *until);
+        let interval = self.written.map(|written| written + self.interval);
+        until.max(interval).filter(|until| *until > Instant::now())
     }
 
     /// Something was written over this version, or failed to be; when it may be tried again.
     pub(crate) fn done(&mut self, version: &str, success: bool) -> Instant {
-        let until = Instant::now() + if success { PATIENCE } else { RETRY };
-        self.0 = Some((version.to_owned(), until));
+        let now = Instant::now();
+        let until = now + if success { PATIENCE } else { RETRY };
+        self.written = Some(now);
+        self.over = Some((version.to_owned(), until));
         until
     }
 }

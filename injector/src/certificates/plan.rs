@@ -42,11 +42,11 @@ pub struct Settings {
 
 /// What has to happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Step<C = Change> {
     /// Nothing before this moment, unless something changes.
     Wait(Moment),
     /// This change, written at once.
-    Change(Change),
+    Change(C),
 }
 
 /// A change of the Secret.
@@ -352,7 +352,7 @@ impl Plan<'_> {
 }
 
 /// The first moment at which a certificate with this end is not valid.
-fn after(not_after: Moment) -> Moment {
+pub(crate) fn after(not_after: Moment) -> Moment {
     not_after.plus(Duration::from_millis(1))
 }
 

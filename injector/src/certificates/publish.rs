@@ -12,8 +12,7 @@ use super::metrics::{ApiObject, CertificateMetrics};
 use super::pace::Pace;
 use crate::error::error_chain;
 
-/// The least time between two writes of one configuration: with someone who undoes each of ours, the
-/// API server must not be the one who suffers.
+/// The least time between two writes of one configuration.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// One configuration.
@@ -24,7 +23,6 @@ pub(super) struct Publication {
     metrics: CertificateMetrics,
     view: View,
     pace: Pace,
-    written: Option<Instant>,
     /// The bundle that it was seen to carry last.
     carried: Option<String>,
 }
@@ -46,8 +44,7 @@ impl Publication {
             client,
             metrics,
             view: View::Unknown,
-            pace: Pace::default(),
-            written: None,
+            pace: Pace::with_interval(INTERVAL),
             carried: None,
         }
     }
@@ -97,15 +94,10 @@ impl Publication {
             self.carried = Some(bundle.to_owned());
             return None;
         }
-        let pause = self.written.map(|written| written + INTERVAL);
-        if let Some(until) = pause
-            .max(self.pace.until(&seen.resource_version))
-            .filter(|until| *until > Instant::now())
-        {
+        if let Some(until) = self.pace.until(&seen.resource_version) {
             return Some(until);
         }
         let result = configuration::publish(self.kind, &self.client, &self.name, seen, bundle).await;
-        self.written = Some(Instant::now());
         let until = self.pace.done(&seen.resource_version, result.is_ok());
         self.tell(result, bundle);
         Some(until)

@@ -80,7 +80,7 @@ impl Kept {
     /// `None` while it does not exist.
     pub(crate) fn pause(&self) -> Option<Option<Instant>> {
         let version = self.version()?;
-        Some(self.pace.until(&version).filter(|until| *until > Instant::now()))
+        Some(self.pace.until(&version))
     }
 
     fn version(&self) -> Option<String> {
@@ -114,6 +114,15 @@ impl Kept {
     pub(crate) fn done(&mut self, written: Written) -> Option<Instant> {
         let version = self.version()?;
         Some(self.pace.done(&version, written == Written::Yes))
+    }
+
+    /// Tells that the watch failed.
+    pub(crate) fn tell_of_the_watch(&self, error: &watcher::Error) {
+        tracing::warn!(
+            secret = self.name,
+            error = error_chain(error),
+            "the watch on the Secret failed and is tried again"
+        );
     }
 
     /// Tells of a failure, once.

@@ -20,6 +20,24 @@ pub(crate) struct Sight<S> {
     fresh: bool,
 }
 
+/// What says who is trusted.
+pub(crate) trait Trusting: Clone {
+    /// Every authority that is trusted, PEM.
+    fn bundle(&self) -> String;
+    /// Whether an overlap is counting during which the bundle that is in force must be this one.
+    fn counts_on_its_bundle(&self) -> bool;
+}
+
+impl Trusting for State {
+    fn bundle(&self) -> String {
+        self.bundle()
+    }
+
+    fn counts_on_its_bundle(&self) -> bool {
+        self.counts_on_its_bundle()
+    }
+}
+
 impl<S> Default for Sight<S> {
     fn default() -> Self {
         Self {
@@ -67,8 +85,13 @@ impl<S: Clone> Sight<S> {
         self.term.is_some() && self.fresh
     }
 
+    /// Whether this still is the term in which the Secret was seen.
+    pub(crate) fn leads(&self, term: Option<u64>) -> bool {
+        self.may_act() && self.is_in(term)
+    }
+
     /// Whether this is the term that is known of.
-    pub(crate) fn is_in(&self, term: Option<u64>) -> bool {
+    fn is_in(&self, term: Option<u64>) -> bool {
         self.term.map(|(term, _)| term) == term
     }
 
@@ -90,8 +113,10 @@ impl Sight<State> {
             led_since,
         })
     }
+}
 
-    /// The `caBundle` that has to be in force; `None` when nothing must be written.
+impl<S: Trusting> Sight<S> {
+    /// The bundle that has to be in force; `None` when nothing must be written.
     ///
     /// While the Secret is unsound, what is remembered counts. While an overlap counts, nothing is
     /// repaired: the Secret has to say first that it does not, as a leader after this one could not know.
@@ -100,7 +125,7 @@ impl Sight<State> {
             _ if !self.may_act() => None,
             Ok(state) if state.counts_on_its_bundle() => None,
             Ok(state) => Some(state.bundle()),
-            Err(_) => self.memory().map(State::bundle),
+            Err(_) => self.memory().map(S::bundle),
         }
     }
 }

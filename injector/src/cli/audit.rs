@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use serde_json::Value;
 
-use super::cluster::{Cluster, Listed};
+use super::cluster::{Cluster, Listed, Way, block_on};
 use super::input::injector;
 use super::{Status, print};
 use crate::audit::{Audit, Auditor, Source};
@@ -24,12 +23,8 @@ Examples:
   outrigger audit --context production -o html > audit.html"
 )]
 pub(super) struct AuditArgs {
-    /// The kubeconfig; without it $KUBECONFIG, ~/.kube/config, or the pod's service account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// Only these namespaces; without it, all.
     #[arg(short, long = "namespace", value_name = "NAME")]
     namespaces: Vec<String>,
@@ -56,11 +51,7 @@ enum AuditOutput {
 
 pub(super) fn run(args: &AuditArgs) -> anyhow::Result<Status> {
     let injector = injector(args.requirements.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let audit = runtime.block_on(audit(args, &injector))?;
+    let audit = block_on(audit(args, &injector))?;
     let text = match args.output {
         AuditOutput::Table => audit.to_table(),
         AuditOutput::Json => audit.to_json(),
@@ -75,7 +66,7 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<Status> {
 }
 
 async fn audit(args: &AuditArgs, injector: &Injector) -> anyhow::Result<Audit> {
-    let cluster = Cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let cluster = Cluster::connect(&args.way).await?;
     let source = Source {
         cluster: cluster.address().to_owned(),
         time: jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string(),

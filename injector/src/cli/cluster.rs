@@ -1,7 +1,8 @@
 //! A live cluster: its lists, page by page, and what it would make of a pod.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use kube::Client;
 use kube::api::{ListParams, PostParams};
 use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -76,6 +77,23 @@ pub(super) enum ClusterError {
     },
 }
 
+/// The way to a cluster, as kubectl would take it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Way {
+    /// The kubeconfig; without it $KUBECONFIG, ~/.kube/config, or the pod's service account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// Runs what asks a cluster until it is done.
+pub(super) fn block_on<T>(asks: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(asks)
+}
+
 /// A cluster that is read.
 pub(super) struct Cluster {
     client: Client,
@@ -130,8 +148,8 @@ struct PageMeta {
 
 impl Cluster {
     /// The cluster that kubectl would take: of the kubeconfig, of the environment's, or the one this runs in.
-    pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, ClusterError> {
-        let config = config(kubeconfig, context).await?;
+    pub(super) async fn connect(way: &Way) -> Result<Self, ClusterError> {
+        let config = config(way.kubeconfig.as_deref(), way.context.as_deref()).await?;
         let address = without_password(&config.cluster_url.to_string());
         let client = Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)))?;
         Ok(Self { client, address })

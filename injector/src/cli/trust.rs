@@ -1,7 +1,5 @@
 //! `outrigger trust`: the authorities of the mesh.
 
-use std::path::PathBuf;
-
 use anyhow::Context;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -12,7 +10,7 @@ use kube::api::Patch;
 use serde::Serialize;
 use serde_json::json;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Way, block_on};
 use super::report::without_controls;
 use super::{Status, print};
 use crate::certificates::{Certificate, Moment};
@@ -38,16 +36,6 @@ enum Command {
     /// Needs patch on the Secret. It goes on by itself: status shows how far it is.
     #[command(after_help = "Example:\n  outrigger trust rotate")]
     Rotate(RotateArgs),
-}
-
-#[derive(Debug, clap::Args)]
-struct Way {
-    /// The kubeconfig; without it $KUBECONFIG, ~/.kube/config, or the pod's service account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -95,24 +83,20 @@ struct Row {
 }
 
 pub(super) fn run(args: &TrustArgs) -> anyhow::Result<Status> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
     match &args.command {
         Command::Status(args) => {
-            let rows = runtime.block_on(rows(&args.way))?;
+            let rows = block_on(rows(&args.way))?;
             print(shown(&rows, args.output)?.as_bytes())
         }
         Command::Rotate(args) => {
-            runtime.block_on(rotate(args))?;
+            block_on(rotate(args))?;
             print(b"a new authority is being introduced: outrigger trust status shows how far it is\n")
         }
     }
 }
 
 async fn rows(way: &Way) -> anyhow::Result<Vec<Row>> {
-    let cluster = Cluster::connect(way.kubeconfig.as_deref(), way.context.as_deref()).await?;
+    let cluster = Cluster::connect(way).await?;
     let api = kube::Api::<ClusterTrustBundle>::all(cluster.client());
     let bundle = api.get(TRUST_BUNDLE).await.with_context(|| {
         format!("cannot get the ClusterTrustBundle {TRUST_BUNDLE}; it is there once the server signs, from Kubernetes 1.37 on")
@@ -175,7 +159,7 @@ fn shown(rows: &[Row], format: Format) -> anyhow::Result<String> {
 }
 
 async fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
-    let cluster = Cluster::connect(args.way.kubeconfig.as_deref(), args.way.context.as_deref()).await?;
+    let cluster = Cluster::connect(&args.way).await?;
     let api = kube::Api::<Secret>::namespaced(cluster.client(), &args.namespace);
     let patch = json!({"metadata": {"annotations": {ROTATE: "ca"}}});
     let params = kube::api::PatchParams::default();

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, ClusterError};
+use super::cluster::{Cluster, ClusterError, Way, block_on};
 use super::input::injector;
 use super::{Status, print, print_error};
 use crate::names;
@@ -30,12 +29,8 @@ Examples:
   outrigger verify -n shop --label environment=prod --timeout 60s"
 )]
 pub(super) struct VerifyArgs {
-    /// The kubeconfig; without it $KUBECONFIG, ~/.kube/config, or the pod's service account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// Where the pods would be created: a namespace that is neither excluded nor switched off.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -90,20 +85,16 @@ struct Verifier<'v> {
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Status> {
     let injector = injector(args.requirements.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
     let image = args.image.as_ref().or(injector.defaults().proxy_image.as_ref());
     let image = image.map_or("", ImageRef::as_str);
-    runtime.block_on(verify(args, image, &injector.requirements()))
+    block_on(verify(args, image, &injector.requirements()))
 }
 
 async fn verify(args: &VerifyArgs, image: &str, requirements: &Requirements) -> anyhow::Result<Status> {
     let asked = (names::INJECT, "enabled");
     let labels = args.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let verifier = Verifier {
-        cluster: Cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?,
+        cluster: Cluster::connect(&args.way).await?,
         namespace: &args.namespace,
         labels: labels.chain([asked]).collect(),
         image,

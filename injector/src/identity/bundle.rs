@@ -21,8 +21,7 @@ use crate::error::error_chain;
 use crate::names::{SIGNER, TRUST, TRUST_BUNDLE};
 use crate::silence::watch_object;
 
-/// The least time between two writes: with someone who undoes each of ours, the API server must not be the one who
-/// suffers.
+/// The least time between two writes.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The ClusterTrustBundle.
@@ -34,7 +33,6 @@ pub(super) struct Bundle {
     metrics: IdentityMetrics,
     view: View,
     pace: Pace,
-    written: Option<Instant>,
     /// When the annotation was written last.
     noted: Option<Instant>,
     /// The text that it was seen to hold last, when it was ours.
@@ -64,8 +62,7 @@ impl Bundle {
             owner,
             metrics,
             view: View::Unknown,
-            pace: Pace::default(),
-            written: None,
+            pace: Pace::with_interval(INTERVAL),
             noted: None,
             held: None,
         }
@@ -156,16 +153,13 @@ impl Bundle {
             View::Present { version, .. } => version.clone(),
             View::Absent => String::new(),
         };
-        let pause = self.written.map(|written| written + INTERVAL);
-        let until = pause.max(self.pace.until(&version));
-        if let Some(until) = until.filter(|until| *until > Instant::now()) {
+        if let Some(until) = self.pace.until(&version) {
             return Some(until);
         }
         let result = match version.as_str() {
             "" => self.create(bundle).await,
             version => self.replace(version, bundle).await,
         };
-        self.written = Some(Instant::now());
         let until = self.pace.done(&version, result.is_ok());
         self.tell(result, bundle);
         Some(until)

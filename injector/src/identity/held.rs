@@ -8,6 +8,7 @@ use super::given::Given;
 use super::issuer::{Authority, LONGEST};
 use super::state::State;
 use super::trust::Role;
+use crate::certificates::sight::Trusting;
 use crate::certificates::{Certificate, Moment, Unsound, secret};
 use crate::config::KeptBy;
 use crate::error::error_chain;
@@ -19,6 +20,20 @@ pub(super) enum Held {
     Kept(State),
     /// What somebody else keeps.
     Given(Given),
+}
+
+impl Trusting for Held {
+    fn bundle(&self) -> String {
+        match self {
+            Self::Kept(state) => state.bundle(),
+            Self::Given(given) => given.bundle(),
+        }
+    }
+
+    fn counts_on_its_bundle(&self) -> bool {
+        self.kept()
+            .is_some_and(|state| state.next.is_some() && state.since.is_some())
+    }
 }
 
 impl Held {
@@ -49,14 +64,6 @@ impl Held {
         }
     }
 
-    /// PEM.
-    pub(super) fn bundle(&self) -> String {
-        match self {
-            Self::Kept(state) => state.bundle(),
-            Self::Given(given) => given.bundle(),
-        }
-    }
-
     /// A certificate above every leaf that has to be published, PEM.
     pub(super) fn published(&self) -> String {
         match self {
@@ -70,12 +77,6 @@ impl Held {
             Self::Kept(state) => Some(state),
             Self::Given(_) => None,
         }
-    }
-
-    /// Whether an overlap is counting during which the published bundle must be this one.
-    pub(super) fn counts_on_its_bundle(&self) -> bool {
-        self.kept()
-            .is_some_and(|state| state.next.is_some() && state.since.is_some())
     }
 
     /// How long its leaves may be valid.

@@ -131,11 +131,7 @@ impl Keeper {
             }
             Err(error) => {
                 self.metrics.failed(ApiObject::Secret);
-                tracing::warn!(
-                    secret = self.secret.name(),
-                    error = error_chain(&error),
-                    "the watch on the Secret failed and is tried again"
-                );
+                self.secret.tell_of_the_watch(&error);
             }
         }
     }
@@ -168,7 +164,7 @@ impl Keeper {
 
     /// Whether it still is the term in which the Secret was seen.
     fn leads(&self) -> bool {
-        self.sight.may_act() && self.sight.is_in(self.elected.term())
+        self.sight.leads(self.elected.term())
     }
 
     async fn advance(&mut self) -> Option<Instant> {
@@ -241,15 +237,8 @@ impl Keeper {
         );
     }
 
-    /// While the Secret is unsound, what is remembered counts. While an overlap counts, nothing is repaired: the
-    /// Secret has to say first that it does not, as a leader after this one could not know.
     async fn publish(&mut self) -> Option<Instant> {
-        let bundle = match self.sight.state() {
-            _ if !self.leads() => return None,
-            Ok(held) if held.counts_on_its_bundle() => return None,
-            Ok(held) => held.bundle(),
-            Err(_) => self.sight.memory()?.bundle(),
-        };
+        let bundle = self.sight.bundle().filter(|_| self.leads())?;
         self.bundle.publish(&bundle).await
     }
 

@@ -15,7 +15,7 @@ use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, Signat
 use super::issuer::LONGEST;
 use super::state::State;
 use crate::certificates::make::{MakeError, authority};
-use crate::certificates::plan::Why;
+use crate::certificates::plan::{self, Why, after};
 use crate::certificates::state::Pair;
 use crate::certificates::{Moment, Unsound};
 use crate::config::KeyType;
@@ -49,13 +49,7 @@ pub struct Settings {
 }
 
 /// What has to happen next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing before this moment, unless something changes.
-    Wait(Moment),
-    /// This change, written at once.
-    Change(Change),
-}
+pub type Step = plan::Step<Change>;
 
 /// A change of the Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,11 +245,6 @@ impl Plan<'_> {
         let later = moments.into_iter().filter(|moment| *moment > self.now);
         later.min().unwrap_or(self.now)
     }
-}
-
-/// The first moment at which a certificate with this end is not valid.
-fn after(not_after: Moment) -> Moment {
-    not_after.plus(Duration::from_millis(1))
 }
 
 /// The state after a change.
