@@ -139,11 +139,16 @@ pub(crate) fn rolls_out_and_back(mesh: &Mesh) {
     ] {
         shop.kubectl(command).expect_success();
         shop.wait_until_served("web");
-        shop.eventually("the old pod is gone", || shop.pods("web").len() == 1);
-        let pod = shop.get(&["pod", &shop.pod("web")]);
+        shop.eventually("the old pod is to go", || shop.pods("web").len() == 1);
+        let name = shop.pod("web");
+        let pod = shop.get(&["pod", &name]);
         assert_eq!(container(&pod, "app")["env"], expected);
         assert_eq!(container(&pod, names::PROXY_CONTAINER)["env"], json!(null));
-        assert_eq!(shop.call_service("web", 8080, "/", &[]).unwrap().status, 200);
+        // The Service's rules follow a moment after its pods.
+        shop.eventually("the Service leads to the new pod", || {
+            let reply = shop.call_service("web", 8080, "/", &[]);
+            reply.is_ok_and(|reply| (reply.status, reply.served_by()) == (200, &*name))
+        });
     }
 }
 
