@@ -15,6 +15,8 @@ mod inbound;
 mod mesh;
 #[path = "nginx_traffic/mtls_found.rs"]
 mod mtls_found;
+#[path = "nginx_traffic/mtls_grpc.rs"]
+mod mtls_grpc;
 #[path = "nginx_traffic/mtls_inbound.rs"]
 mod mtls_inbound;
 #[path = "nginx_traffic/mtls_outbound.rs"]

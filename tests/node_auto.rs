@@ -1,6 +1,5 @@
 //! The label alone: on a real node, applications of two namespaces call each other by the usual names of their Services,
-//! and no upstream is listed anywhere. Every call of HTTP is mTLS; those of gRPC are where plain calls are refused, since
-//! nginx has no way to make one again in plain.
+//! and no upstream is listed anywhere. Every call is mTLS.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -10,6 +9,8 @@ use serde_json::{Value, json};
 
 use workloads::{Echo, Mesh, Namespace};
 
+#[path = "support/capture.rs"]
+mod capture;
 #[path = "support/cluster.rs"]
 mod cluster;
 #[path = "support/node.rs"]
@@ -25,19 +26,26 @@ const HTTP: u16 = 8080;
 const GRPC: u16 = 9100;
 /// The proxy's ports for callers with a certificate: of the first and of the second port of an application.
 const TLS: [u16; 2] = [names::INBOUND_TLS_BASE, names::INBOUND_TLS_BASE + 1];
-/// That of the second for callers without.
-const PLAIN_GRPC: u16 = names::INBOUND_PLAIN_BASE + 1;
 /// What is called by gRPC.
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 
 /// An application that serves HTTP and gRPC and calls by both, without a word about upstreams.
 fn app(name: &str) -> Echo {
-    let ports = [("http", HTTP), ("grpc", GRPC)];
     Echo::new(name)
         .argument(&format!("-grpc=:{GRPC}"))
-        .container(json!({"ports": ports.map(|(name, port)| json!({"name": name, "containerPort": port}))}))
-        .ports(json!(ports.map(|(name, port)| json!({"name": name, "port": port}))))
+        .container(json!({"ports": container_ports()}))
+        .ports(json!(PORTS.map(|(name, port)| json!({"name": name, "port": port}))))
         .spec(json!({"containers": [loader()]}))
+}
+
+/// The ports of an application, by which their protocols are known.
+const PORTS: [(&str, u16); 2] = [("http", HTTP), ("grpc", GRPC)];
+
+fn container_ports() -> Value {
+    PORTS
+        .map(|(name, port)| json!({"name": name, "containerPort": port}))
+        .to_vec()
+        .into()
 }
 
 /// A container with the program `/echo`, by which a pod's calls are made.
@@ -131,16 +139,15 @@ impl<'m> Pair<'m> {
         }
     }
 
-    /// Sees in the log of each that it was called twice by each of the six, by HTTP never without a certificate, and by
-    /// gRPC on this port of its proxy.
-    fn expect_mtls(&self, grpc: u16) {
+    /// Sees in the log of each that it was called twice by each of the six, never without a certificate.
+    fn expect_mtls(&self) {
         let calls = 2 * self.hosts().len();
         for (namespace, app) in self
             .apps()
             .flat_map(|(namespace, apps)| apps.map(|app| (namespace, app)))
         {
             let pod = namespace.pod(app);
-            for (path, port) in [("/called", TLS[0]), (CHECK, grpc)] {
+            for (path, port) in [("/called", TLS[0]), (CHECK, TLS[1])] {
                 let inbound = |line: &Value| {
                     // The same path is in the log of what the pod called itself.
                     line["path"] == path
@@ -176,7 +183,7 @@ fn calls_are_mtls_without_a_list() {
 
     pair.call_each();
 
-    pair.expect_mtls(PLAIN_GRPC);
+    pair.expect_mtls();
     let [shop, bank] = &pair.namespaces;
     let url = format!("http://ledger.{}:{HTTP}/", bank.name);
     let expected = format!("[\"CN=default,OU={},O=cluster.local\"]", shop.name);
@@ -197,7 +204,7 @@ fn strict_refuses_strangers_and_nobody_else() {
 
     pair.call_each();
 
-    pair.expect_mtls(TLS[1]);
+    pair.expect_mtls();
     let reply = pair.namespaces[0].call_service("web", HTTP, "/called", &[]).unwrap();
     assert_eq!(reply.status, 403);
 }

@@ -12,6 +12,8 @@ use outrigger::names;
 use trials::tests;
 use workloads::{Echo, client};
 
+#[path = "support/capture.rs"]
+mod capture;
 #[path = "support/cluster.rs"]
 mod cluster;
 #[path = "node_mtls/identities.rs"]

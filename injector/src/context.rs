@@ -76,6 +76,8 @@ pub struct ProxyContext {
     pub health_port: u16,
     /// The same port as `/proc/net/tcp` writes it.
     pub health_port_hex: String,
+    /// How long to wait in the end until nginx is told to keep no connection, as an argument.
+    pub drain_delay_seconds: String,
     /// Seconds to wait before nginx begins to stop, while the application of an ordinary container drains.
     pub pre_stop_seconds: String,
     /// Seconds that nginx gives to open connections once it stops, or reads its configuration again.
@@ -134,8 +136,11 @@ pub struct UpstreamContext {
     pub grpc: bool,
     /// Whether it is called with the mesh's certificate.
     pub tls: bool,
-    /// Whether a plain call is tried where no TLS handshake was completed.
+    /// Whether a request is made again in plain where no TLS handshake was completed.
     pub fallback: bool,
+    /// The same for gRPC, whose requests cannot be kept: the connection is made again, in TLS to the proxy itself, which
+    /// takes it off.
+    pub unwraps: bool,
     /// Whether each request is sent to one of several targets.
     pub split: bool,
     /// The services; the first takes what the others leave.
@@ -176,6 +181,8 @@ pub struct TargetContext {
     pub plain_id: String,
     /// How it is called in plain where TLS has no answer.
     pub plain_url: String,
+    /// The loopback address on which the proxy takes TLS off such calls of gRPC.
+    pub unwrap_listen: String,
 }
 
 /// mTLS.
@@ -186,6 +193,8 @@ pub struct TlsContext {
     pub strict: bool,
     /// The trust domain.
     pub trust_domain: String,
+    /// The name in the pod's own certificate that all pods of its namespace have.
+    pub own_name: String,
     /// The names that a meshed caller asks for.
     pub server_names: Vec<String>,
     /// A TLS Secret; null: a pod certificate.

@@ -24,10 +24,12 @@ const servedBy = "X-Served-By"
 //	/flaky?id=a&times=2     503 so many times for an id, then 200
 //	/count?of=a             how many requests had that id
 //	/call?url=http://…      calls another application with the trace of the request; its status and body
+//	/call?relay=1&url=…     the same, and the status is the answer's too
 type application struct {
-	name  string
-	mutex sync.Mutex
-	seen  map[string]int
+	name    string
+	journal *journal
+	mutex   sync.Mutex
+	seen    map[string]int
 }
 
 // request is what an application saw.
@@ -42,11 +44,13 @@ type request struct {
 	Body     int64       `json:"body"`
 }
 
-func newApplication(name string) *application {
-	if name == "" {
-		name, _ = os.Hostname()
-	}
-	return &application{name: name, seen: map[string]int{}}
+func newApplication(name string, journal *journal) *application {
+	return &application{name: name, journal: journal, seen: map[string]int{}}
+}
+
+func hostname() string {
+	name, _ := os.Hostname()
+	return name
 }
 
 func (a *application) handler() http.Handler {
@@ -59,6 +63,7 @@ func (a *application) handler() http.Handler {
 	mux.HandleFunc("/call", a.call)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(servedBy, a.name)
+		a.journal.add(r.Header.Get(requestID))
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -149,6 +154,9 @@ func (a *application) call(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
+	}
+	if r.URL.Query().Has("relay") {
+		w.WriteHeader(called.StatusCode)
 	}
 	answer(w, map[string]any{"status": called.StatusCode, "served_by": called.Header.Get(servedBy), "body": string(body)})
 }

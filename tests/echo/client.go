@@ -47,8 +47,8 @@ type failure struct {
 	Reason string `json:"reason"`
 }
 
-// caller makes one call and names who answered.
-type caller func(ctx context.Context) (string, error)
+// caller makes one call, which has this id unless it is empty, and names who answered.
+type caller func(ctx context.Context, id string) (string, error)
 
 func load(arguments []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
@@ -61,6 +61,7 @@ func load(arguments []string) error {
 	rpc := flags.Bool("grpc", false, "call the health service at HOST:PORT")
 	service := flags.String("service", "", "of which the health is asked for with -grpc")
 	lines := flags.Bool("tcp", false, "say lines to HOST:PORT")
+	ids := flags.String("ids", "", "what the ids of the requests begin with, of HTTP and gRPC; a number follows")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -84,16 +85,19 @@ func load(arguments []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	measured := drive(ctx, callers, *rate, *duration, *requests)
+	measured := drive(ctx, callers, *rate, *duration, *requests, *ids)
 	return json.NewEncoder(os.Stdout).Encode(measured)
 }
 
 func callingHTTP(method, url string, fresh bool) caller {
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1, DisableKeepAlives: fresh}}
-	return func(ctx context.Context) (string, error) {
+	return func(ctx context.Context, id string) (string, error) {
 		request, err := http.NewRequestWithContext(ctx, method, url, nil)
 		if err != nil {
 			return "", err
+		}
+		if id != "" {
+			request.Header.Set(requestID, id)
 		}
 		answer, err := client.Do(request)
 		if err != nil {
@@ -117,7 +121,10 @@ func callingGRPC(target, service string) (caller, error) {
 		return nil, err
 	}
 	client := grpc_health_v1.NewHealthClient(connection)
-	return func(ctx context.Context) (string, error) {
+	return func(ctx context.Context, id string) (string, error) {
+		if id != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, requestID, id)
+		}
 		var headers metadata.MD
 		_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service}, grpc.Header(&headers))
 		return strings.Join(headers.Get(servedBy), ","), err
@@ -147,7 +154,7 @@ func sayingLines(address string, fresh bool) caller {
 		who, _, _ := strings.Cut(line, " ")
 		return who, err
 	}
-	return func(ctx context.Context) (string, error) {
+	return func(ctx context.Context, _ string) (string, error) {
 		who, err := talk(ctx)
 		if connection != nil && (err != nil || fresh) {
 			connection.Close()
@@ -166,7 +173,8 @@ type results struct {
 }
 
 // drive makes as many requests as there are, or where that is 0 goes on for the duration; the end of the context ends both.
-func drive(ctx context.Context, callers []caller, rate float64, duration time.Duration, requests int) report {
+// Each call has an id of this prefix and a number, unless the prefix is empty.
+func drive(ctx context.Context, callers []caller, rate float64, duration time.Duration, requests int, ids string) report {
 	gathered := &results{started: time.Now(), report: report{ServedBy: map[string]int{}}}
 	end := gathered.started.Add(duration)
 	var turns <-chan time.Time
@@ -176,20 +184,20 @@ func drive(ctx context.Context, callers []caller, rate float64, duration time.Du
 		turns = ticker.C
 	}
 	var begun atomic.Int64
-	goesOn := func() bool {
+	goesOn := func(n int64) bool {
 		if requests > 0 {
-			return begun.Add(1) <= int64(requests)
+			return n <= int64(requests)
 		}
 		return time.Now().Before(end)
 	}
 	var waiting sync.WaitGroup
 	for _, call := range callers {
 		waiting.Go(func() {
-			for ctx.Err() == nil && goesOn() {
+			for n := begun.Add(1); ctx.Err() == nil && goesOn(n); n = begun.Add(1) {
 				if turns != nil {
 					<-turns
 				}
-				gathered.add(call)
+				gathered.add(call, identified(ids, n))
 			}
 		})
 	}
@@ -197,11 +205,18 @@ func drive(ctx context.Context, callers []caller, rate float64, duration time.Du
 	return gathered.finish()
 }
 
-func (r *results) add(call caller) {
+func identified(prefix string, n int64) string {
+	if prefix == "" {
+		return ""
+	}
+	return fmt.Sprint(prefix, n)
+}
+
+func (r *results) add(call caller, id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	before := time.Now()
-	who, err := call(ctx)
+	who, err := call(ctx, id)
 	took := time.Since(before)
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

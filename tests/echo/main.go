@@ -1,8 +1,8 @@
 // Command echo is the application and the client of the node's tests.
 //
-//	echo serve [-name NAME] [-http :8080] [-https :8443] [-tcp :9000] [-grpc :9100] [-drain 0s]
-//	echo load [-connections 1] [-rate 0] [-for 10s | -requests N] [-fresh] [-method GET] URL
-//	echo load -grpc [-service NAME] [-connections 1] [-rate 0] [-for 10s | -requests N] HOST:PORT
+//	echo serve [-name NAME] [-http :8080] [-https :8443] [-tcp :9000] [-grpc :9100] [-drain 0s] [-journal FOLDER]
+//	echo load [-connections 1] [-rate 0] [-for 10s | -requests N] [-fresh] [-method GET] [-ids PREFIX] URL
+//	echo load -grpc [-service NAME] [-connections 1] [-rate 0] [-for 10s | -requests N] [-ids PREFIX] HOST:PORT
 //	echo load -tcp [-connections 1] [-rate 0] [-for 10s | -requests N] [-fresh] HOST:PORT
 //
 // `serve` answers HTTP/1.1 and HTTP/2 without TLS on one port; see application.go for its paths. `load` prints one line

@@ -28,16 +28,21 @@ import (
 // serve listens until SIGTERM, goes on for the time of -drain, and ends once all requests are answered.
 func serve(arguments []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	name := flags.String("name", "", "who answers; the host name by default")
+	name := flags.String("name", hostname(), "who answers")
 	plain := flags.String("http", "", "address for HTTP/1.1 and HTTP/2 without TLS")
 	secure := flags.String("https", "", "address for HTTPS, with a certificate that nobody knows")
 	lines := flags.String("tcp", "", "address for lines: each comes back after the name")
-	calls := flags.String("grpc", "", "address for gRPC: the health service")
+	calls := flags.String("grpc", "", "address for gRPC: the health service, which knows the service slow too and takes 300 ms for it")
 	drain := flags.Duration("drain", 0, "how long to go on after SIGTERM")
+	folder := flags.String("journal", "", "folder for a file of the host's name with the ids of the requests")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	app := newApplication(*name)
+	journal, err := openJournal(*folder, hostname())
+	if err != nil {
+		return err
+	}
+	app := newApplication(*name, journal)
 	server := &http.Server{Handler: app.handler(), Protocols: protocols()}
 	failed := make(chan error, 4)
 	start := func(address string, serve func(net.Listener) error) error {
@@ -50,8 +55,8 @@ func serve(arguments []string) error {
 		}
 		return err
 	}
-	rpc := newRPC(app.name)
-	err := errors.Join(
+	rpc := newRPC(app.name, journal)
+	err = errors.Join(
 		start(*plain, server.Serve),
 		start(*secure, func(listener net.Listener) error { return serveTLS(server, listener) }),
 		start(*lines, func(listener net.Listener) error { return serveLines(app.name, listener) }),
@@ -63,15 +68,30 @@ func serve(arguments []string) error {
 	return untilTerminated(server, rpc, failed, *drain)
 }
 
-func newRPC(name string) *grpc.Server {
-	server := grpc.NewServer(grpc.UnaryInterceptor(naming(name)))
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+func newRPC(name string, journal *journal) *grpc.Server {
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(naming(name, journal), slowing))
+	states := health.NewServer()
+	states.SetServingStatus(slow, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(server, states)
 	return server
 }
 
-// naming adds the name to every answer of gRPC.
-func naming(name string) grpc.UnaryServerInterceptor {
+// slow is a service whose health takes a while to find out.
+const slow = "slow"
+
+func slowing(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if asked, ok := request.(*grpc_health_v1.HealthCheckRequest); ok && asked.GetService() == slow {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return handle(ctx, request)
+}
+
+// naming adds the name to every answer of gRPC, and the request's id to the journal.
+func naming(name string, journal *journal) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		for _, id := range metadata.ValueFromIncomingContext(ctx, requestID) {
+			journal.add(id)
+		}
 		if err := grpc.SetHeader(ctx, metadata.Pairs(servedBy, name)); err != nil {
 			return nil, err
 		}

@@ -168,9 +168,10 @@ fn here(text: &str, folder: &Path, ports: &mut BTreeMap<u16, u16>) -> String {
     // Where nobody answers, a second shows as much as five.
     let text = regex(r"connect_timeout 5s;").replace_all(&text, "connect_timeout 1s;");
     // Free ports are not one after the other.
-    let text = regex(r"(?m)^ *listen (\S+):(\d+)-(\d+);").replace_all(&text, |found: &Captures<'_>| {
+    let text = regex(r"(?m)^ *listen (\S+):(\d+)-(\d+)( ssl)?;").replace_all(&text, |found: &Captures<'_>| {
         let port = |n: usize| found[n].parse::<u16>().expect("a port");
-        let listens = (port(2)..=port(3)).map(|port| format!("listen {}:{port};", &found[1]));
+        let ssl = found.get(4).map_or("", |ssl| ssl.as_str());
+        let listens = (port(2)..=port(3)).map(|port| format!("listen {}:{port}{ssl};", &found[1]));
         listens.collect::<Vec<_>>().join("\n")
     });
     let text = regex(r"\b15[0-47]\d\d\b").replace_all(&text, |found: &Captures<'_>| {

@@ -1,60 +1,11 @@
 //! What is seen on the wire between two pods.
 
-use std::path::Path;
-use std::process::{Child, Stdio};
-
 use outrigger::names;
 use serde_json::json;
 
-use crate::cluster::processes::signal;
-use crate::workloads::{Mesh, Namespace, client};
+use crate::capture::Capture;
+use crate::workloads::{Mesh, client};
 use crate::{caller, mtls};
-
-/// Everything that passes the node from or to an address.
-struct Capture {
-    tcpdump: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Capture {
-    fn start(shop: &Namespace<'_>, address: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("packets");
-        let mut tcpdump = shop.node.in_network("tcpdump");
-        // -U writes each packet at once; root keeps its rights to write into the folder.
-        tcpdump
-            .args(["-i", "any", "-U", "-Z", "root", "-s", "0", "-w"])
-            .arg(&file)
-            .args(["host", address])
-            .stderr(Stdio::null());
-        let capture = Self {
-            tcpdump: tcpdump.spawn().unwrap(),
-            folder,
-        };
-        // The header of the file is written when packets are seen from then on.
-        shop.eventually("tcpdump listens", || file.metadata().is_ok_and(|file| file.len() > 0));
-        capture
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        std::fs::read(self.path()).unwrap()
-    }
-
-    fn path(&self) -> std::path::PathBuf {
-        Path::new(self.folder.path()).join("packets")
-    }
-
-    fn holds(&self, text: &[u8]) -> bool {
-        self.bytes().windows(text.len()).any(|window| window == text)
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        signal("TERM", self.tcpdump.id());
-        let _ = self.tcpdump.wait();
-    }
-}
 
 /// The beginning of a TLS record with a ClientHello: a handshake (22), version 3.1, its length; ClientHello (1), and of its
 /// own length the first byte, which is 0 (RFC 8446, sections 4 and 5.1).
@@ -74,7 +25,7 @@ pub(crate) fn carries_nothing_in_plain(mesh: &Mesh) {
         bank.deploy(&[&ledger.ports(json!([{"name": "http", "port": 8080, "targetPort": target}]))]);
         let web = caller("web", &format!("- ledger.{}:8080", bank.name)).annotation(names::TRAFFIC, traffic);
         shop.deploy(&[&web, &client("outside")]);
-        let capture = Capture::start(&shop, &bank.address(&bank.pod("ledger")));
+        let capture = Capture::start(&shop, &["host", &bank.address(&bank.pod("ledger"))]);
 
         let marker = format!("told-in-confidence-{traffic}");
         let call = |url: &str| {

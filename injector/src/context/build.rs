@@ -1,6 +1,6 @@
 //! Settings and pod → context.
 
-use super::{Listen, PodContext, ProxyContext, RenderContext, TlsContext, inbound, outbound, redirect};
+use super::{InboundContext, Listen, PodContext, ProxyContext, RenderContext, TlsContext, inbound, outbound, redirect};
 use crate::identity::name::{self, Identity};
 use crate::names;
 use crate::pod::PodView;
@@ -37,7 +37,7 @@ pub fn build(
     if !mtls && let Some(reason) = needs_mtls(settings) {
         return Err(vec![reason]);
     }
-    let tls = mtls.then(|| tls(settings));
+    let tls = mtls.then(|| tls(namespace, settings));
     let mut warnings = without_effect(settings, tls.as_ref());
     let inbound = inbound::ports(pod, settings, tls.as_ref(), &mut warnings);
     let upstreams = outbound::upstreams(namespace, settings, found, tls.as_ref());
@@ -48,7 +48,7 @@ pub fn build(
     };
     let context = RenderContext {
         pod: pod_context(namespace, pod),
-        proxy: proxy(pod, settings),
+        proxy: proxy(pod, settings, &inbound),
         redirect: redirect::context(pod, settings, &inbound, &upstreams, tls.as_ref(), &mut warnings),
         resolver: upstreams
             .iter()
@@ -160,10 +160,14 @@ fn position(pod: &PodView<'_>, settings: &Settings) -> Position {
     settings.position.unwrap_or(default)
 }
 
-fn proxy(pod: &PodView<'_>, settings: &Settings) -> ProxyContext {
+fn proxy(pod: &PodView<'_>, settings: &Settings, inbound: &[InboundContext]) -> ProxyContext {
     let position = position(pod, settings);
     let native = position == Position::Native;
-    let (pre_stop_seconds, shutdown_seconds) = stopping(pod, native);
+    let Stopping {
+        drain_delay_seconds,
+        pre_stop_seconds,
+        shutdown_seconds,
+    } = stopping(pod, native, inbound.iter().any(|port| port.http2));
     let quantity = |q: &Option<_>| q.clone().expect("the table has a default for every quantity");
     ProxyContext {
         image: text(settings.proxy_image.as_ref()),
@@ -179,30 +183,52 @@ fn proxy(pod: &PodView<'_>, settings: &Settings) -> ProxyContext {
             .expect("the table has a default for the log level"),
         health_port: names::HEALTH_PORT,
         health_port_hex: format!("{:04X}", names::HEALTH_PORT),
+        drain_delay_seconds: drain_delay_seconds.to_string(),
         pre_stop_seconds: pre_stop_seconds.to_string(),
         shutdown_seconds,
     }
 }
 
-/// How the grace period is used: how long nginx goes on before it stops, and what it gives to the connections that it
-/// then has. At the pod's end it is told at once to keep no connection, and only then waits. An ordinary container waits
-/// for the application, which the kubelet stops at the same time; a native sidecar is stopped after it anyway, and needs
-/// the moment in which nginx reads its configuration. Both begin with the grace period, and end with it at the latest.
-fn stopping(pod: &PodView<'_>, native: bool) -> (i64, i64) {
+/// How the grace period is used.
+struct Stopping {
+    /// How long until nginx is told to keep no connection.
+    drain_delay_seconds: i64,
+    /// How long it then goes on before it stops.
+    pre_stop_seconds: i64,
+    /// What it gives to the connections that it has when it stops, or reads its configuration again.
+    shutdown_seconds: i64,
+}
+
+/// An ordinary container waits for the application, which the kubelet stops at the same time; a native sidecar is stopped
+/// after it anyway, and needs the moment in which nginx reads its configuration. All begins with the grace period, and ends
+/// with it at the latest.
+///
+/// nginx ends idle connections of HTTP/2 as soon as it is told, and a calling nginx may send its next call just then, which
+/// it cannot send again. So it is told once Services lead elsewhere and callers of the mesh have made new connections,
+/// which they do every second.
+fn stopping(pod: &PodView<'_>, native: bool, http2: bool) -> Stopping {
     const DEFAULT_GRACE: i64 = 30;
     const MOST_WAIT: i64 = 15;
     const A_MOMENT: i64 = 1;
+    const UNTIL_CALLERS_ARE_GONE: i64 = 4;
     let grace = pod
         .spec
         .as_ref()
         .and_then(|s| s.termination_grace_period_seconds)
         .unwrap_or(DEFAULT_GRACE);
     let grace = grace.clamp(1, 86_400);
-    let wait = if native { A_MOMENT } else { MOST_WAIT };
-    (wait.min(grace / 2), (grace - 1).max(1))
+    let delay = if http2 { UNTIL_CALLERS_ARE_GONE } else { 0 };
+    let wait = if native { A_MOMENT + delay } else { MOST_WAIT };
+    let wait = wait.min(grace / 2);
+    let delay = delay.min((wait - A_MOMENT).max(0));
+    Stopping {
+        drain_delay_seconds: delay,
+        pre_stop_seconds: wait - delay,
+        shutdown_seconds: (grace - 1 - delay).max(1),
+    }
 }
 
-fn tls(settings: &Settings) -> TlsContext {
+fn tls(namespace: &str, settings: &Settings) -> TlsContext {
     let trust_domain = text(settings.trust_domain.as_ref());
     let secret = settings.identity_secret.as_ref().map(ToString::to_string);
     let [certificate_file, key_file, ca_file] = if secret.is_some() {
@@ -214,6 +240,7 @@ fn tls(settings: &Settings) -> TlsContext {
     TlsContext {
         strict: settings.mtls == Some(Mtls::Strict),
         server_names: name::server_names(&trust_domain).into(),
+        own_name: name::namespace_name(&trust_domain, namespace),
         restricted: settings.allow_from.is_some(),
         allow_from: allowed.flat_map(|identity| subjects(identity, &trust_domain)).collect(),
         trust_domain,

@@ -60,6 +60,10 @@ pub(super) fn upstreams(
     }
 }
 
+/// Where TLS is taken off calls in plain: the port of the upstream on loopback addresses from 127.0.0.2 on, one for each
+/// of its targets. All of 127.0.0.0/8 is local (RFC 6890, section 2.2.2), and 127.0.0.1 is where the application calls.
+const UNWRAP_HOST: u16 = 2;
+
 struct Maker<'m> {
     namespace: &'m str,
     domain: &'m str,
@@ -80,6 +84,7 @@ impl Maker<'_> {
             split,
         } = upstream;
         let http = *protocol != UpstreamProtocol::Tcp;
+        let unwraps = *protocol == UpstreamProtocol::Grpc && self.is_opportunistic(upstream);
         let listen = listen.unwrap_or(names::OUTBOUND_BASE + n);
         let first = self.target((listen, n, 0), service, None, upstream);
         let others = split
@@ -95,10 +100,12 @@ impl Maker<'_> {
             grpc: *protocol == UpstreamProtocol::Grpc,
             tls: self.speaks_tls(upstream),
             fallback: *protocol == UpstreamProtocol::Http && self.is_opportunistic(upstream),
+            unwraps,
             split: !split.is_empty(),
             targets: std::iter::once(first).chain(others).collect(),
             timeout: timeout.as_ref().map(ToString::to_string),
-            tries: (*retries > 0).then_some(retries + 1),
+            // The plain connection of gRPC is one more.
+            tries: (*retries > 0).then_some(retries + 1 + u8::from(unwraps)),
         }
     }
 
@@ -135,10 +142,10 @@ impl Maker<'_> {
         self.tls.is_some_and(|tls| !tls.strict) && upstream.identity.is_none()
     }
 
-    /// An opportunistic call is tried a second time with the whole request, which nginx keeps for HTTP alone: a
-    /// stream and gRPC stay plain.
+    /// An opportunistic call is tried a second time, which makes sense only where servers are known to break off a
+    /// handshake that they do not understand: a stream stays plain.
     fn speaks_tls(&self, upstream: &Upstream) -> bool {
-        self.tls.is_some() && (upstream.protocol == UpstreamProtocol::Http || !self.is_opportunistic(upstream))
+        self.tls.is_some() && (upstream.protocol != UpstreamProtocol::Tcp || !self.is_opportunistic(upstream))
     }
 
     /// The `m`-th service of the `n`-th upstream; a declared identity is that of the first.
@@ -169,6 +176,7 @@ impl Maker<'_> {
             url: format!("{}://u{n}_{m}", scheme(upstream.protocol, self.speaks_tls(upstream))),
             plain_id: format!("u{n}_{m}_plain"),
             plain_url: format!("http://u{n}_{m}_plain"),
+            unwrap_listen: format!("127.0.0.{}:{listen}", m + UNWRAP_HOST),
         }
     }
 

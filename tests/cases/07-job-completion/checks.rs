@@ -92,7 +92,11 @@ fn ordinary_proxy_waits_for_the_drain_within_the_grace_period() {
 /// to read its configuration again, or to stop.
 fn stopping(pod: &Value) -> (i64, i64) {
     let command = &container(pod, names::PROXY_CONTAINER)["lifecycle"]["preStop"]["exec"]["command"];
-    let drain = command.as_array().and_then(|args| args.last()).and_then(Value::as_str);
+    // Before and after it is told to keep no connection.
+    let waits = command.as_array().expect("a command").iter().rev().take(2);
+    let drain = waits
+        .map(|seconds| seconds.as_str().unwrap().parse::<i64>().unwrap())
+        .sum();
     let config = pod["metadata"]["annotations"][names::NGINX_CONF].as_str().unwrap();
     let shutdown = config
         .lines()
@@ -100,10 +104,7 @@ fn stopping(pod: &Value) -> (i64, i64) {
     let shutdown = shutdown
         .and_then(|rest| rest.strip_suffix("s;"))
         .expect("a timeout in seconds");
-    (
-        drain.expect("a wait").parse().unwrap(),
-        shutdown.trim_matches('"').parse().unwrap(),
-    )
+    (drain, shutdown.trim_matches('"').parse().unwrap())
 }
 
 #[test]
