@@ -11,6 +11,7 @@ mod golden;
 mod http2;
 #[path = "nginx_traffic/inbound.rs"]
 mod inbound;
+#[allow(dead_code)] // Another suite uses the rest.
 #[path = "nginx_traffic/mesh.rs"]
 mod mesh;
 #[path = "nginx_traffic/mtls_found.rs"]

@@ -1,7 +1,7 @@
 //! Identities that Kubernetes hands out and Outrigger signs, and mTLS between pods that have them: a real kubelet asks, a
 //! real API server checks, and real bytes pass between the proxies.
 //!
-//! All tests share one node with the chart installed, each in namespaces of its own. They wait for pods most of the time,
+//! Most tests share one node with the chart installed, each in namespaces of its own. They wait for pods most of the time,
 //! so more of them run at once than there are cores.
 #![allow(clippy::unwrap_used)]
 
@@ -9,8 +9,9 @@ use std::process::ExitCode;
 
 use outrigger::names;
 
+use node::Node;
 use trials::tests;
-use workloads::{Echo, client};
+use workloads::{Echo, Mesh, client};
 
 #[path = "support/capture.rs"]
 mod capture;
@@ -18,8 +19,13 @@ mod capture;
 mod cluster;
 #[path = "node_mtls/identities.rs"]
 mod identities;
+#[path = "nginx_traffic/mesh.rs"]
+#[allow(dead_code, reason = "the other suite uses the rest")]
+mod mesh;
 #[path = "support/node.rs"]
 mod node;
+#[path = "node_mtls/older.rs"]
+mod older;
 #[path = "support/release.rs"]
 mod release;
 #[path = "node_mtls/rotation.rs"]
@@ -60,9 +66,11 @@ fn main() -> ExitCode {
         rotation::of_the_root_fails_no_request,
         rotation::waits_for_a_signer_that_is_away,
     ];
-    let mut failed = trials::run(&arguments, together, &[]).has_failed();
+    let older = tests![older::secrets_stand_in_for_the_api];
+    let mut failed = trials::run(&arguments, together, || Mesh::start(&[])).has_failed();
     arguments.test_threads = Some(1);
-    let overlap = format!("--set={}", rotation::OVERLAP);
-    failed |= trials::run(&arguments, apart, &[&overlap]).has_failed();
+    let rotating = || Mesh::start(&[&format!("--set={}", rotation::OVERLAP)]);
+    failed |= trials::run(&arguments, apart, rotating).has_failed();
+    failed |= trials::run(&arguments, older, || Mesh::on(Node::start_with(&[older::WITHOUT]), &[])).has_failed();
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -9,6 +9,7 @@
 use std::process::ExitCode;
 
 use trials::tests;
+use workloads::Mesh;
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -68,8 +69,8 @@ fn main() -> ExitCode {
         denials::say_that_a_configuration_is_too_large,
     ];
     let apart = tests![stopping::loses_no_request_in_a_rolling_restart];
-    let mut failed = trials::run(&arguments, together, &[]).has_failed();
+    let mut failed = trials::run(&arguments, together, || Mesh::start(&[])).has_failed();
     arguments.test_threads = Some(1);
-    failed |= trials::run(&arguments, apart, &[]).has_failed();
+    failed |= trials::run(&arguments, apart, || Mesh::start(&[])).has_failed();
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

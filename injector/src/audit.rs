@@ -15,15 +15,18 @@ mod owner;
 #[cfg(feature = "cli")]
 mod table;
 mod text;
+mod upstreams;
 
 pub use judge::{Broken, Judgement, Proxy};
 use owner::Live;
 pub use owner::Workload;
+pub use upstreams::Outdated;
 
 use crate::error::InternalError;
 use crate::inject::Injector;
 use crate::namespace::{NamespaceError, NamespaceInfo};
 use crate::requirements::Action;
+use crate::service::{Services, View};
 use crate::settings::values::words;
 
 /// Takes pods and makes a report of them.
@@ -32,6 +35,7 @@ pub struct Auditor<'i> {
     injector: &'i Injector,
     source: Source,
     namespaces: BTreeMap<String, NamespaceInfo>,
+    services: Option<Services>,
     rows: BTreeMap<(Workload, Judgement), Vec<String>>,
     passed_over: usize,
 }
@@ -99,6 +103,8 @@ pub struct Summary {
     pub violations: BTreeMap<Action, usize>,
     /// Proxies by the version of Outrigger that added them.
     pub proxy_versions: BTreeMap<String, usize>,
+    /// Pods whose found upstreams are out of date.
+    pub outdated_upstreams: usize,
     /// Pods that were not judged: they have ended, are being deleted, or their namespace came later.
     pub passed_over: usize,
 }
@@ -166,9 +172,20 @@ impl<'i> Auditor<'i> {
             injector,
             source,
             namespaces: read.collect::<Result<_, _>>()?,
+            services: None,
             rows: BTreeMap::new(),
             passed_over: 0,
         })
+    }
+
+    /// The same that knows the Services of the cluster, and so whether the upstreams that pods have found are those of
+    /// today.
+    #[must_use]
+    pub fn knowing(self, services: Services) -> Self {
+        Self {
+            services: Some(services),
+            ..self
+        }
     }
 
     /// Judges a pod, given as JSON.
@@ -182,7 +199,8 @@ impl<'i> Auditor<'i> {
             self.passed_over += 1;
             return Ok(());
         };
-        let judgement = Judgement::of(self.injector, &live.metadata.namespace, info, raw)?;
+        let services = self.services.as_ref().map_or(View::Off, View::Known);
+        let judgement = Judgement::of(self.injector, &live.metadata.namespace, info, services, raw)?;
         let pods = self.rows.entry((live.workload(), judgement)).or_default();
         pods.push(live.metadata.name.into_owned());
         Ok(())
@@ -273,6 +291,7 @@ impl Summary {
                 *proxy_versions.entry(proxy.version.clone()).or_default() += row.count;
             }
         }
+        let outdated = rows.iter().filter(|row| row.judgement.upstreams.is_some());
         Self {
             namespaces: namespaces.len(),
             meshed_namespaces: namespaces.iter().filter(|namespace| namespace.meshed).count(),
@@ -281,6 +300,7 @@ impl Summary {
             states: by_state(rows.iter()),
             violations,
             proxy_versions,
+            outdated_upstreams: outdated.map(|row| row.count).sum(),
             passed_over,
         }
     }

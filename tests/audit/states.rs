@@ -5,6 +5,7 @@ use outrigger::decision::Subject;
 use outrigger::inject::{Injector, InjectorOptions, Verdict};
 use outrigger::namespace::NamespaceInfo;
 use outrigger::pod::PodView;
+use outrigger::service::{Services, View};
 
 use super::*;
 
@@ -20,6 +21,10 @@ fn only(pod: Value, requirements: &str) -> (WorkloadRow, bool) {
 }
 
 fn injected(pod: &Value) -> Value {
+    injected_among(pod, View::Off)
+}
+
+fn injected_among(pod: &Value, services: View<'_>) -> Value {
     let injector = Injector::new(InjectorOptions::default()).unwrap();
     let (text, info) = (pod.to_string(), NamespaceInfo::enabled());
     let view = PodView::from_json(&text).unwrap();
@@ -28,7 +33,7 @@ fn injected(pod: &Value) -> Value {
         namespace: "shop",
         info: &info,
         pod: &view,
-        services: outrigger::service::View::Off,
+        services,
     };
     let Verdict::Inject(patch) = injector.inject(subject).unwrap().verdict else {
         panic!("not injected")
@@ -90,4 +95,62 @@ fn a_pod_that_lacks_the_proxy_is_told_what_keeps_it_from_getting_it() {
     let (row, _) = only(pod, "labels: []\nproxy: off");
     let rules: Vec<&str> = row.judgement.violations.iter().map(|broken| broken.rule).collect();
     assert_eq!((row.judgement.state, rules), (State::Missing, vec!["port-taken"]));
+}
+
+/// Services of the namespace `shop`, by name, address and port.
+fn services(all: &[(&str, &[&str], u16)]) -> Services {
+    let listed: Vec<_> = all
+        .iter()
+        .map(|(name, addresses, port)| {
+            let service = json!({"metadata": {"name": name, "namespace": "shop"},
+                "spec": {"clusterIP": addresses[0], "clusterIPs": addresses, "ports": [{"name": "http", "port": port}]}});
+            serde_json::from_value(service).unwrap()
+        })
+        .collect();
+    let mut services = Services::of(&listed);
+    services.enable_unknown();
+    services
+}
+
+#[test]
+fn found_upstreams_are_held_against_the_services_of_today() {
+    const ORDERS: (&str, &[&str], u16) = ("orders", &["10.96.0.1", "fd00::1"], 80);
+    const STOCK: (&str, &[&str], u16) = ("stock", &["10.96.0.2"], 8080);
+    let auto = pod(
+        &json!({"environment": "dev"}),
+        &json!({"outrigger.mesh/upstreams": "auto"}),
+    );
+    let then = services(&[ORDERS, STOCK]);
+    let found = injected_among(&auto, View::Known(&then));
+    let plain = injected_among(&pod(&json!({}), &json!({})), View::Known(&then));
+    let audited = |pod: &Value, now: Services| {
+        let injector = Injector::new(InjectorOptions::default()).unwrap();
+        let mut auditor = Auditor::new(&injector, source(), &[shop()]).unwrap().knowing(now);
+        auditor.add(&pod.to_string()).unwrap();
+        let audit = auditor.finish();
+        let row = &audit.workloads[0];
+        assert_eq!(row.judgement.state, State::Injected);
+        assert_eq!(
+            audit.summary.outdated_upstreams,
+            usize::from(row.judgement.upstreams.is_some())
+        );
+        (row.judgement.why.clone(), row.judgement.upstreams.clone())
+    };
+    assert_eq!(audited(&found, services(&[STOCK, ORDERS])).1, None);
+    assert_eq!(audited(&plain, services(&[])).1, None, "it looks for none");
+    let moved = ("orders", &["10.96.0.9", "fd00::1"][..], 80);
+    let (why, outdated) = audited(&found, services(&[moved, ("new", &["10.96.0.3"], 81)]));
+    let outdated = outdated.unwrap();
+    assert_eq!(outdated.missing, ["new.shop:81", "orders.shop:80"]);
+    assert_eq!(outdated.gone, ["10.96.0.1:80", "10.96.0.2:8080"]);
+    assert_eq!(
+        why,
+        "it has the proxy, whose upstreams are out of date: it lacks new.shop:81, orders.shop:80; has 10.96.0.1:80, \
+         10.96.0.2:8080, gone since; create it anew"
+    );
+    assert_eq!(
+        only(found, "labels: []").0.judgement.upstreams,
+        None,
+        "nobody knows the Services"
+    );
 }

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 fn up() -> Result<(), String> {
     let started = Instant::now();
     eprintln!("starting a cluster of one node");
-    let node = Node::try_start(Life::Kept)?;
+    let node = Node::try_start(Life::Kept, &[])?;
     eprintln!("ready in {} s", started.elapsed().as_secs());
     let installed = install(&node);
     // A cluster with a chart that fails is worth a look.

@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde_json::{Value, json};
 
 /// An authority.
 pub(crate) struct Mesh(CertifiedIssuer<'static, KeyPair>);
@@ -85,6 +86,12 @@ impl Mesh {
         let bundle = format!("{}{}", leaf.key, leaf.certificate);
         std::fs::write(folder.join("bundle.pem"), bundle).expect("it can be written");
         std::fs::write(folder.join("ca.pem"), self.0.pem()).expect("it can be written");
+    }
+
+    /// The Secret that a pod without the kubelet's certificates has for it (`kubernetes.io/tls`, with `ca.crt`).
+    pub(crate) fn secret(&self, name: &str, leaf: &Leaf) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "kubernetes.io/tls",
+            "stringData": {"tls.crt": leaf.certificate, "tls.key": leaf.key, "ca.crt": self.0.pem()}})
     }
 
     /// A client that trusts this mesh, with or without a certificate.

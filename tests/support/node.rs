@@ -68,19 +68,25 @@ impl Node {
     /// # Panics
     /// With a sentence when something is missing on this machine; with the end of each log when it does not start.
     pub(crate) fn start() -> Self {
-        Self::try_start(Life::Test).unwrap_or_else(|failure| panic!("{failure}"))
+        Self::start_with(&[])
+    }
+
+    /// The same with more flags of the API server.
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
+        Self::try_start(Life::Test, flags).unwrap_or_else(|failure| panic!("{failure}"))
     }
 
     /// The same for another life.
     ///
     /// # Errors
     /// What [`Node::start`] panics with.
-    pub(crate) fn try_start(life: Life) -> Result<Self, String> {
+    pub(crate) fn try_start(life: Life, flags: &[&str]) -> Result<Self, String> {
         prerequisites::check()?;
         let enclosure = Enclosure::new(life)?;
         let mut daemons = Processes::through(&enclosure.folder(), enclosure.entry());
         programs::start_containerd(&mut daemons, &enclosure);
-        let site = enclosure.site();
+        let mut site = enclosure.site();
+        site.api_server.extend(flags.iter().map(|flag| (*flag).to_owned()));
         // Neither needs the other, and each takes seconds.
         let (cluster, imported) = std::thread::scope(|scope| {
             let importing = scope.spawn(|| images::import_all(&enclosure, &daemons));

@@ -30,10 +30,8 @@ pub(crate) fn arguments() -> Arguments {
     arguments
 }
 
-/// Runs tests on one mesh, installed with these flags of Helm, which starts with the first of them.
-pub(crate) fn run<const N: usize>(arguments: &Arguments, tests: [Test; N], flags: &[&str]) -> Conclusion {
-    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    let start = move || Mesh::start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+/// Runs tests on one mesh, which starts with the first of them.
+pub(crate) fn run<const N: usize>(arguments: &Arguments, tests: [Test; N], start: fn() -> Mesh) -> Conclusion {
     let mesh = Arc::new(LazyLock::new(start));
     let trials = tests.map(|(name, test)| {
         let mesh = Arc::clone(&mesh);

@@ -45,7 +45,11 @@ impl Mesh {
 
     /// Starts one of its own, with these flags for Helm.
     pub(crate) fn start(flags: &[&str]) -> Self {
-        let node = Node::start();
+        Self::on(Node::start(), flags)
+    }
+
+    /// Installs the chart on a node, with these flags for Helm.
+    pub(crate) fn on(node: Node, flags: &[&str]) -> Self {
         // One replica is enough where nothing happens to Outrigger itself.
         let flags: Vec<&str> = ["--set=replicaCount=1"].iter().chain(flags).copied().collect();
         Release::install(&node, &flags);

@@ -1,10 +1,11 @@
 //! What is said of a pod and of a namespace.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 
 use serde::Serialize;
 
 use super::State;
+use super::upstreams::Outdated;
 use crate::decision::{Decision, SkipReason, Subject, decide};
 use crate::error::InternalError;
 use crate::inject::{Injector, Verdict};
@@ -27,6 +28,9 @@ pub struct Judgement {
     pub why: String,
     /// Its proxy, if it has one.
     pub proxy: Option<Proxy>,
+    /// Where it carries the proxy: what it would find now and did not, and what it found that is gone; null where that is
+    /// nothing, and where the Services are not known.
+    pub upstreams: Option<Outdated>,
     /// The rules that it breaks.
     pub violations: Vec<Broken>,
 }
@@ -59,6 +63,7 @@ impl Judgement {
         injector: &Injector,
         namespace: &str,
         info: &NamespaceInfo,
+        services: View<'_>,
         raw: &str,
     ) -> Result<Self, InternalError> {
         let pod = match PodView::from_json(raw) {
@@ -70,7 +75,7 @@ impl Judgement {
             namespace,
             info,
             pod: &pod,
-            services: View::Off,
+            services,
         };
         let status = pod.annotations().get(names::STATUS).and_then(Status::parse);
         let proxy = status.filter(|status| status.holds(&pod)).map(Proxy::from);
@@ -83,15 +88,23 @@ impl Judgement {
                 ..Self::invalid(violations)
             });
         };
-        let (state, why) = stands(skip, proxy.is_some());
+        let (state, mut why) = stands(skip, proxy.is_some());
         if state == State::Missing {
             violations.extend(denial(injector, subject)?);
+        }
+        let upstreams = match state {
+            State::Injected => Outdated::of(injector, subject, raw)?,
+            _ => None,
+        };
+        if let Some(outdated) = &upstreams {
+            let _ = write!(why, ", whose upstreams are out of date: it {outdated}; create it anew");
         }
         Ok(Self {
             state,
             reason: skip.filter(|reason| *reason != SkipReason::AlreadyInjected),
             why,
             proxy,
+            upstreams,
             violations,
         })
     }
@@ -109,6 +122,7 @@ impl Judgement {
             reason: None,
             why: "created anew it would be refused".to_owned(),
             proxy: None,
+            upstreams: None,
             violations,
         }
     }

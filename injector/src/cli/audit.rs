@@ -5,15 +5,19 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::cluster::{Cluster, Listed, Way, block_on};
-use super::input::injector;
+use super::cluster::{Cluster, ClusterError, Listed, Way, block_on};
+use super::input::{config, injector};
+use super::report::warn;
 use super::{Status, print};
 use crate::audit::{Audit, Auditor, Source};
 use crate::inject::Injector;
+use crate::namespace::NamespaceInfo;
+use crate::service::Services;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Needs list on pods and namespaces; with -n, list on pods and get on the namespace.
+    after_help = "Needs list on pods, namespaces and services; with -n, list on pods and get on the namespace will do, but then it does not
+look at found upstreams.
 
 Exit code: 0; 1 a pod lacks the proxy or would be refused; 2 wrong usage or a cluster that cannot be read.
 
@@ -51,7 +55,8 @@ enum AuditOutput {
 
 pub(super) fn run(args: &AuditArgs) -> anyhow::Result<Status> {
     let injector = injector(args.requirements.as_deref())?;
-    let audit = block_on(audit(args, &injector))?;
+    let watched = config()?.server.watch_services;
+    let audit = block_on(audit(args, &injector, watched))?;
     let text = match args.output {
         AuditOutput::Table => audit.to_table(),
         AuditOutput::Json => audit.to_json(),
@@ -65,7 +70,7 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<Status> {
     })
 }
 
-async fn audit(args: &AuditArgs, injector: &Injector) -> anyhow::Result<Audit> {
+async fn audit(args: &AuditArgs, injector: &Injector, watched: bool) -> anyhow::Result<Audit> {
     let cluster = Cluster::connect(&args.way).await?;
     let source = Source {
         cluster: cluster.address().to_owned(),
@@ -75,6 +80,13 @@ async fn audit(args: &AuditArgs, injector: &Injector) -> anyhow::Result<Audit> {
     let named: BTreeSet<&str> = args.namespaces.iter().map(String::as_str).collect();
     let namespaces = namespaces(&cluster, &named).await?;
     let mut auditor = Auditor::new(injector, source, &namespaces)?;
+    let mut unknown = None;
+    if watched {
+        match services(&cluster).await? {
+            Ok(services) => auditor = auditor.knowing(services),
+            Err(missing) => unknown = Some(missing),
+        }
+    }
     let scopes: Vec<Option<&str>> = if named.is_empty() {
         vec![None]
     } else {
@@ -92,6 +104,9 @@ async fn audit(args: &AuditArgs, injector: &Injector) -> anyhow::Result<Audit> {
         }
     }
     progress.finish_and_clear();
+    if let Some(missing) = unknown {
+        warn(&format!("found upstreams are not looked at: {missing}"));
+    }
     Ok(auditor.finish())
 }
 
@@ -104,6 +119,25 @@ async fn namespaces(cluster: &Cluster, names: &BTreeSet<&str>) -> anyhow::Result
         found.push(cluster.namespace(name).await?);
     }
     Ok(found)
+}
+
+/// The Services as the webhook knows them, those of all namespaces, or the right for it that is missing.
+async fn services(cluster: &Cluster) -> anyhow::Result<Result<Services, ClusterError>> {
+    let (listed, namespaces) = match (cluster.services().await, cluster.namespaces().await) {
+        (Err(missing @ ClusterError::Forbidden { .. }), _) | (_, Err(missing @ ClusterError::Forbidden { .. })) => {
+            return Ok(Err(missing));
+        }
+        (listed, namespaces) => (listed?, namespaces?),
+    };
+    let mut services = Services::of(&listed);
+    for namespace in namespaces
+        .iter()
+        .filter_map(|object| NamespaceInfo::from_object(object).transpose())
+    {
+        let (name, info) = namespace?;
+        services.namespace(&name, Some(&info));
+    }
+    Ok(Ok(services))
 }
 
 /// A bar on standard error, which draws nothing where that is no terminal.

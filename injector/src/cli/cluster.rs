@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Service;
 use kube::Client;
 use kube::api::{ListParams, PostParams};
 use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -199,6 +200,18 @@ impl Cluster {
             }
         }
         Ok(namespaces)
+    }
+
+    /// All Services.
+    pub(super) async fn services(&self) -> Result<Vec<Service>, ClusterError> {
+        let mut listing = self.listing("services", None);
+        let mut services = Vec::new();
+        while let Some(Listed { items, .. }) = listing.next().await? {
+            for item in items {
+                services.push(listing.question.read(item.get())?);
+            }
+        }
+        Ok(services)
     }
 
     /// One namespace.

@@ -34,6 +34,13 @@ pub(super) fn print(lines: &[Line]) {
     }
 }
 
+/// Writes a warning that is about no object.
+pub(super) fn warn(text: &str) {
+    let mut err = anstream::stderr().lock();
+    // Nothing can be said when standard error is gone.
+    let _ = writeln!(err, "{YELLOW}warning:{RESET} {}", without_controls(text));
+}
+
 /// The text with control characters but line breaks escaped, so that none reaches a terminal.
 pub(super) fn without_controls(text: &str) -> String {
     let escaped = |c: char| c.is_control() && c != '\n';
