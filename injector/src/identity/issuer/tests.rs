@@ -177,6 +177,22 @@ fn says_what_cannot_be_served() {
         ),
         (
             Request {
+                longest: Some(Duration::from_secs(60)),
+                ..good
+            },
+            "InvalidRequest",
+            "maxExpirationSeconds of the podCertificate volume to 3600",
+        ),
+        (
+            Request {
+                namespace: "shop/sa/admin",
+                ..good
+            },
+            "UnsupportedName",
+            "no name that a namespace can have",
+        ),
+        (
+            Request {
                 annotations: Some(&annotations),
                 ..good
             },
