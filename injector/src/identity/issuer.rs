@@ -281,12 +281,21 @@ fn accept(request: &Request<'_>, identity: &Identity<'_>) -> Result<SubjectPubli
     if let Some(longest) = request.longest.filter(|longest| *longest < SHORTEST) {
         return Err(Refusal::Lifetime(longest));
     }
-    let (_, stub) =
+    let (rest, stub) =
         X509CertificationRequest::from_der(request.stub).map_err(|error| Refusal::Stub(error.to_string()))?;
-    let key = SubjectPublicKeyInfo::from_der(stub.certification_request_info.subject_pki.raw)
-        .map_err(|_| Refusal::KeyType)?;
-    let known = KEY_TYPES.iter().any(|(_, algorithm)| *algorithm == key.algorithm());
-    known.then_some(key).ok_or(Refusal::KeyType)
+    if !rest.is_empty() {
+        return Err(Refusal::Stub(format!("{} bytes follow it", rest.len())));
+    }
+    let written = stub.certification_request_info.subject_pki.raw;
+    let key = SubjectPublicKeyInfo::from_der(written).map_err(|_| Refusal::KeyType)?;
+    if !KEY_TYPES.iter().any(|(_, algorithm)| *algorithm == key.algorithm()) {
+        return Err(Refusal::KeyType);
+    }
+    // The parser lets pass what is nearly DER; the leaf would hold something else than was signed.
+    if key.subject_public_key_info() != written {
+        return Err(Refusal::Stub("its key is not in DER".to_owned()));
+    }
+    Ok(key)
 }
 
 /// A leaf after SPIFFE's profile: one URI, no authority, a critical key usage of signatures alone.
