@@ -81,8 +81,12 @@ fn with_variables(variables: &[(&str, &str)], rendered: (&str, &str), texts: &[(
             return;
         }
     };
+    let setting_defaults = config.injection.setting_defaults;
+    if setting_defaults.is_empty() {
+        return;
+    }
     let options = InjectorOptions {
-        setting_defaults: config.injection.setting_defaults,
+        setting_defaults,
         ..InjectorOptions::default()
     };
     match Injector::new(options) {
