@@ -10,7 +10,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_
 use serde_json::{Value, json};
 
 use crate::golden::{cases, review_of};
-use crate::hostile::{harmless, spots};
+use crate::hostile::{Spot, harmless, spots};
 use crate::settings::word;
 use crate::{SEPARATOR, attacks, pods};
 
@@ -66,7 +66,7 @@ fn workloads() -> impl Iterator<Item = Value> {
     })
 }
 
-/// Every place with a harmless text, in each mode, and pairs of them.
+/// Every place with a harmless text, in each mode, and several of them; each place with each attack.
 pub(crate) fn settings() -> Vec<Vec<u8>> {
     let spots = spots();
     let entry = |index: usize| {
@@ -94,7 +94,16 @@ pub(crate) fn settings() -> Vec<Vec<u8>> {
     ] {
         seeds.push(joined(&["plain", &format!("env/{variable}")]));
     }
-    for ((spot, template, mtls), text) in generated(&attacks::case(), 300) {
+    let own = spots
+        .iter()
+        .filter(|spot| !matches!(spot, Spot::NamespaceAnnotation(_)));
+    for (spot, attack) in own.flat_map(|spot| attacks::ATTACKS.map(|attack| (*spot, attack))) {
+        seeds.push(joined(&[
+            "strict",
+            &format!("{}={}{attack}", word(spot), harmless(spot)),
+        ]));
+    }
+    for ((spot, template, mtls), text) in generated(&attacks::case(), 150) {
         let mode = if template == "mtls" { mtls } else { "plain" };
         seeds.push(joined(&[mode, &format!("{}={text}", word(spot))]));
     }
