@@ -64,7 +64,7 @@ fn take_json<'a>(input: &'a str, chunks: &mut Vec<Chunk<'a>>) -> Result<&'a str,
                 line += breaks(text);
                 end = next;
             }
-            Err(error) if chunks.len() > 1 || is_number(&input[end..], chunks) => {
+            Err(error) if chunks.len() > 1 || is_scalar(&input[end..], chunks) => {
                 return Err(json::error_at(&error, 1));
             }
             Err(_) => break,
@@ -73,12 +73,13 @@ fn take_json<'a>(input: &'a str, chunks: &mut Vec<Chunk<'a>>) -> Result<&'a str,
     give_blanks_to_last(input, end, chunks)
 }
 
-/// Whether a number follows the first value. Go's decoder takes it for a second value whatever
+/// Whether a number or word follows the first value. Go's decoder takes it for a second value whatever
 /// stands behind it, so that the stream is JSON.
-fn is_number(rest: &str, chunks: &[Chunk<'_>]) -> bool {
+fn is_scalar(rest: &str, chunks: &[Chunk<'_>]) -> bool {
     let rest = rest.trim_start();
     let digits = rest.strip_prefix('-').unwrap_or(rest);
-    !chunks.is_empty() && digits.starts_with(|first: char| first.is_ascii_digit())
+    let is_word = ["true", "false", "null"].iter().any(|word| rest.starts_with(word));
+    !chunks.is_empty() && (is_word || digits.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// White space up to the first line break belongs to the JSON value before it; at the end of the
