@@ -72,13 +72,22 @@ fn check_error(error: &RequirementsError, document: Option<&Value>) {
             );
         }
     }
-    let unsaid = UNSAID.iter().any(|words| message.contains(words));
+    let unsaid = UNSAID.iter().any(|words| message.contains(words)) || has_long_prefix(error);
     if let Some(document) = document.filter(|_| !unsaid) {
         assert!(
             !SCHEMA.is_valid(document),
             "the schema takes {document}, the parser says {message}"
         );
     }
+}
+
+/// What stands before the slash of a key is bounded by itself, which takes a pattern that not all readers of schemas know.
+fn has_long_prefix(error: &RequirementsError) -> bool {
+    let key = match error {
+        RequirementsError::Rule { key, .. } => key,
+        RequirementsError::Yaml(_) | RequirementsError::Type { .. } => return false,
+    };
+    key.rsplit_once('/').is_some_and(|(prefix, _)| prefix.len() > 253)
 }
 
 /// Written anew, the file says the same.
