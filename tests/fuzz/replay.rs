@@ -35,6 +35,10 @@ fn regressions(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// The target holds for its seeds and for what it has ever found.
+#[allow(
+    clippy::print_stdout,
+    reason = "the last file is the one that fails, and only then shown"
+)]
 fn replay((name, body, seeds): Target) {
     let seeds = seeds();
     assert!(seeds.len() >= FEWEST, "{name} has {} seeds", seeds.len());
