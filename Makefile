@@ -13,7 +13,7 @@ help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sort | while IFS=$$'\t' read -r target text; do printf '  %-14s %s\n' "$$target" "$$text"; done
 
 .PHONY: test
-test: packages fmt clippy core unit deny test-judge tools test-tools test-cluster test-node ## Every check, as CI runs it
+test: packages fmt clippy core unit deny test-judge tools test-tools fuzz-short test-cluster test-node ## Every check, as CI runs it
 	@echo 'all checks passed'
 
 .PHONY: build
@@ -42,6 +42,7 @@ image: packages build ## Write the container image as an OCI archive to target/d
 .PHONY: fmt
 fmt: ## Check the formatting of Rust and Go
 	cargo fmt --check
+	cargo fmt --check --manifest-path tests/fuzz/Cargo.toml
 	@badly=$$(gofmt -l tests/yaml-judge tests/echo tests/cert-manager); [[ -z $$badly ]] || { echo "run gofmt -w on: $$badly" >&2; exit 1; }
 
 .PHONY: clippy
@@ -82,6 +83,17 @@ test-judge: ## Test the programs in Go that the tests use
 .PHONY: test-tools
 test-tools: packages ## Run the suites that need nginx, nftables or the YAML judge (as root)
 	tests/run-suites tool-tests --locked
+
+# Seconds for each fuzzer.
+FUZZ_SECONDS ?= 60
+
+.PHONY: fuzz
+fuzz: packages ## Run each fuzzer for FUZZ_SECONDS (60), going on from what earlier runs learned
+	tests/run-fuzzers $(FUZZ_SECONDS)
+
+.PHONY: fuzz-short
+fuzz-short: packages ## Run each fuzzer for half a minute
+	tests/run-fuzzers 30
 
 .PHONY: test-cluster
 test-cluster: packages ## Run the suites against a real Kubernetes control plane

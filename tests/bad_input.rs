@@ -224,6 +224,18 @@ fn an_update_with_an_unreadable_old_object_is_refused() {
 }
 
 #[test]
+fn a_creation_has_no_old_object_whatever_the_request_says() {
+    let pod = json!({"spec": {"containers": [{"name": "app"}]}});
+    for old in ["\"a\"", "{\"metadata\": 7}", &pod.to_string()] {
+        let body = review(&pod.to_string()).replace("\"object\"", &format!("\"oldObject\": {old}, \"object\""));
+        assert_eq!(answered(Endpoint::Mutate, &body).outcome.as_str(), "injected", "{old}");
+        let answer = answered(Endpoint::Validate, &body);
+        assert_eq!(answer.outcome.as_str(), "requirements", "{old}");
+    }
+    assert_next_is_served();
+}
+
+#[test]
 fn a_namespace_that_is_no_name_is_refused() {
     for namespace in ["", "a b", "a;b", "$x", "A", "a.b", "x\\n--proxy-uid=0"] {
         let body = review(&good_pod().to_string()).replace("\"shop\"", &format!("\"{namespace}\""));

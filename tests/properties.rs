@@ -3,17 +3,19 @@
 
 use std::sync::LazyLock;
 
+use additive::{has_no_duplicate, inject_as, keeps, names_of};
 use hostile::Spot;
-use outrigger::decision::{SkipReason, Subject};
+use outrigger::decision::SkipReason;
 use outrigger::inject::{Injection, Injector, InjectorOptions, Verdict};
 use outrigger::names;
 use outrigger::namespace::NamespaceInfo;
-use outrigger::pod::PodView;
 use outrigger::settings::quantity::Quantity;
 use outrigger::uninject::{Uninjected, uninject};
 use proptest::prelude::*;
 use serde_json::Value;
 
+#[path = "support/additive.rs"]
+mod additive;
 #[path = "support/attacks.rs"]
 mod attacks;
 #[path = "support/hostile.rs"]
@@ -60,23 +62,7 @@ fn config() -> ProptestConfig {
 }
 
 fn inject_in(namespace: &str, pod: &Value) -> Injection {
-    inject_as(namespace, &NamespaceInfo::enabled(), pod)
-}
-
-fn inject_as(namespace: &str, info: &NamespaceInfo, pod: &Value) -> Injection {
-    let raw = pod.to_string();
-    let pod = match PodView::from_json(&raw) {
-        Ok(pod) => pod,
-        Err(error) => return Injection::unreadable(error),
-    };
-    let subject = Subject {
-        is_pod_create: true,
-        namespace,
-        info,
-        pod: &pod,
-        services: outrigger::service::View::Off,
-    };
-    INJECTOR.inject(subject).expect("a pod's text is never a fault of ours")
+    inject_as(&INJECTOR, namespace, &NamespaceInfo::enabled(), pod)
 }
 
 fn patch_of(pod: &Value) -> Value {
@@ -90,58 +76,13 @@ fn injected(pod: &Value) -> Value {
     strict_patch::apply(pod, &patch_of(pod)).unwrap_or_else(|e| panic!("{e}\nto {pod}"))
 }
 
-/// The maps and lists that may be null before and filled after.
-const FILLED_IN: [&str; 5] = [
-    "/metadata",
-    "/metadata/labels",
-    "/metadata/annotations",
-    "/spec/initContainers",
-    "/spec/volumes",
-];
-/// The lists to which something is added.
-const ADDED_TO: [&str; 3] = ["/spec/containers", "/spec/initContainers", "/spec/volumes"];
-
-/// Whether everything of `before` is in `after`, with an equal value and in the same order.
-fn keeps(before: &Value, after: &Value, path: &str) -> Result<(), String> {
-    match (before, after) {
-        (Value::Null, _) if FILLED_IN.contains(&path) => Ok(()),
-        (Value::Object(before), Value::Object(after)) => before.iter().try_for_each(|(key, value)| {
-            let kept = after.get(key).ok_or_else(|| format!("{path}/{key} is gone"))?;
-            keeps(value, kept, &format!("{path}/{key}"))
-        }),
-        (Value::Array(before), Value::Array(after)) if ADDED_TO.contains(&path) => {
-            let mut after = after.iter();
-            let lost = before.iter().find(|item| !after.any(|kept| kept == *item));
-            lost.map_or(Ok(()), |item| Err(format!("{path} has lost {item}, or its order")))
-        }
-        _ if before == after => Ok(()),
-        _ => Err(format!("{path} was {before} and is {after}")),
-    }
-}
-
-fn names<'v>(pod: &'v Value, list: &str) -> Vec<&'v str> {
-    let items = pod["spec"].get(list).and_then(Value::as_array);
-    items
-        .into_iter()
-        .flatten()
-        .filter_map(|item| item["name"].as_str())
-        .collect()
-}
-
-fn has_no_duplicate(mut names: Vec<&str>) -> bool {
-    let all = names.len();
-    names.sort_unstable();
-    names.dedup();
-    names.len() == all
-}
-
 /// The containers that were added.
 fn added<'v>(before: &Value, after: &'v Value) -> Vec<&'v Value> {
     let lists = ["containers", "initContainers"];
     let all = lists
         .iter()
         .flat_map(|list| after["spec"].get(list).and_then(Value::as_array).into_iter().flatten());
-    let own: Vec<&str> = lists.iter().flat_map(|list| names(before, list)).collect();
+    let own: Vec<&str> = lists.iter().flat_map(|list| names_of(before, list)).collect();
     all.filter(|container| container["name"].as_str().is_some_and(|name| !own.contains(&name)))
         .collect()
 }
@@ -208,8 +149,8 @@ proptest! {
     #[test]
     fn the_result_is_a_pod_that_kubernetes_takes(pod in pods::pod()) {
         let result = injected(&pod);
-        let volumes = names(&result, "volumes");
-        let containers = ["containers", "initContainers", "ephemeralContainers"].map(|list| names(&result, list));
+        let volumes = names_of(&result, "volumes");
+        let containers = ["containers", "initContainers", "ephemeralContainers"].map(|list| names_of(&result, list));
         prop_assert!(has_no_duplicate(containers.concat()), "{}", result);
         prop_assert!(has_no_duplicate(volumes.clone()), "{}", result);
         let added = added(&pod, &result);

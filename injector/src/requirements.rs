@@ -144,9 +144,13 @@ impl Requirements {
     /// Not YAML, an unknown field, a value of a wrong type, or a rule that contradicts itself.
     pub fn parse(text: &str) -> Result<Self, RequirementsError> {
         let value: Value = yaml::parse_one(text)?;
-        let raw: RawRequirements = serde_path_to_error::deserialize(value).map_err(|e| RequirementsError::Type {
-            path: e.path().to_string(),
-            message: e.inner().to_string(),
+        let raw: RawRequirements = serde_path_to_error::deserialize(value).map_err(|e| {
+            let path = Some(e.path().to_string()).filter(|path| !path.is_empty());
+            RequirementsError::Type {
+                // A key may be empty.
+                path: path.unwrap_or_else(|| shown("")),
+                message: e.inner().to_string(),
+            }
         })?;
         let RawRequirements {
             labels,

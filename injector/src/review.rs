@@ -296,23 +296,25 @@ impl<'a> Review<'a> {
             .pod(self.template_path())
     }
 
+    /// What there was before an update. A creation has nothing before it, whatever the request says.
+    fn old_object(&self) -> Option<&Content<'a>> {
+        let old = self.request.old_object.as_ref();
+        old.filter(|_| self.operation() == "UPDATE")
+    }
+
     /// The pod or template before an update.
     fn old_pod(&self) -> Result<Option<Cow<'_, PodView<'a>>>, PodError> {
-        self.request
-            .old_object
-            .as_ref()
-            .map(|old| old.pod(self.template_path()))
-            .transpose()
+        self.old_object().map(|old| old.pod(self.template_path())).transpose()
     }
 
     /// Whether an update leaves the pod template as it was.
     fn keeps_template(&self) -> bool {
-        let raw = |content: &Option<Content<'a>>| match (content, self.template_path()) {
+        let raw = |content: Option<&Content<'a>>| match (content, self.template_path()) {
             (Some(Content::Text(text)), Some(path)) => descend(text, path).ok().flatten(),
             _ => None,
         };
-        let template = raw(&self.request.object);
-        template.is_some() && template == raw(&self.request.old_object)
+        let template = raw(self.request.object.as_ref());
+        template.is_some() && template == raw(self.old_object())
     }
 
     /// The object's name for logs.

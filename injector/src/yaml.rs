@@ -91,6 +91,10 @@ pub enum YamlErrorKind {
     Character(char),
     #[error("character U+{:04X} is a line break to some YAML parsers and a letter to others: write it as an escape in double quotes", u32::from(*.0))]
     LineBreakCharacter(char),
+    #[error(
+        "a carriage return that is half of a line break: end lines by a line feed, with a carriage return before it or not"
+    )]
+    CarriageReturn,
     #[error("a byte order mark inside a document: remove it")]
     ByteOrderMark,
     #[error("a tab cannot indent YAML: use spaces")]
@@ -247,10 +251,6 @@ fn head_len(text: &str) -> usize {
     for line in text[len..].split_inclusive('\n') {
         let marker = line.strip_prefix("---");
         let rest = marker.unwrap_or(line).trim();
-        // A lone carriage return ends a comment too, and content may follow it.
-        if rest.contains('\r') {
-            break;
-        }
         match marker {
             _ if (rest.is_empty() || rest.starts_with('#')) && line.ends_with('\n') => {
                 len += line.len();

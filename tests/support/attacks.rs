@@ -9,7 +9,7 @@ use proptest::sample::select;
 use crate::hostile::{OWN_PORTS, Place, Spot, UPSTREAM_PORTS, harmless, spots};
 
 /// Texts that would end a word, a directive, a block or a line, or name a variable.
-const ATTACKS: [&str; 22] = [
+pub(crate) const ATTACKS: [&str; 22] = [
     ";",
     "}",
     "{",

@@ -7,12 +7,13 @@ use std::sync::LazyLock;
 
 use clap::{Args, FromArgMatches};
 use outrigger::cli::RedirectArgs;
-use outrigger::inject::Verdict;
+use outrigger::inject::{Injector, Verdict};
 use outrigger::names;
 use outrigger::namespace::NamespaceInfo;
 use outrigger::settings::{SETTINGS, Scope};
 use serde_json::{Value, json};
 
+use crate::additive::inject_as;
 use crate::nft::{self, Statement};
 use crate::nginx::{self, Directive, Word};
 use crate::twin;
@@ -72,14 +73,9 @@ pub(crate) fn spots() -> Vec<Spot> {
 
 /// Decides on a pod with the text, and looks at what it is given.
 pub(crate) fn check(place: Place, text: &str) {
-    let Some(result) = injected(place, text) else { return };
-    let conf = configuration(&result);
-    let unknown: Vec<_> = nginx::paths(&conf).difference(&TEMPLATE.0).cloned().collect();
-    assert!(unknown.is_empty(), "{place:?} {text:?}: {unknown:?}");
-    assert_eq!(bad_word(&conf), None, "{place:?} {text:?}");
-    check_arguments(&result);
-    let rules = rules(&result);
-    assert_eq!(strange_rule(&rules), None, "{place:?} {text:?}");
+    let Some((conf, rules)) = check_all(&crate::INJECTOR, (place.1, place.2), &[(place.0, text)]) else {
+        return;
+    };
     let twin = twin::of(place.0, text);
     let plain = injected(place, &twin).unwrap_or_else(|| panic!("{place:?} {text:?}: its twin {twin:?} is refused"));
     let plain_conf = nginx::shape(&configuration(&plain));
@@ -89,6 +85,25 @@ pub(crate) fn check(place: Place, text: &str) {
         nft::shape(&self::rules(&plain)),
         "{place:?} {text:?} and {twin:?}"
     );
+}
+
+/// The same for a pod with texts in several places, which is rendered by a template in a mode of mTLS; its configuration
+/// and rules. `None`: it is not injected. How many of each directive there are depends on all texts together, so only what
+/// they are is looked at.
+pub(crate) fn check_all(
+    injector: &Injector,
+    rendered: (&str, &str),
+    texts: &[(Spot, &str)],
+) -> Option<(Vec<Directive>, Vec<Statement>)> {
+    let result = injected_with(injector, rendered, texts)?;
+    let conf = configuration(&result);
+    let unknown: Vec<_> = nginx::paths(&conf).difference(&TEMPLATE.0).cloned().collect();
+    assert!(unknown.is_empty(), "{texts:?}: {unknown:?}");
+    assert_eq!(bad_word(&conf), None, "{texts:?}");
+    check_arguments(&result);
+    let rules = rules(&result);
+    assert_eq!(strange_rule(&rules), None, "{texts:?}");
+    Some((conf, rules))
 }
 
 /// Checks every place with a harmless value; the places where even that is refused.
@@ -169,6 +184,10 @@ pub(crate) fn harmless(spot: Spot) -> &'static str {
 }
 
 fn injected((spot, template, mtls): Place, text: &str) -> Option<Value> {
+    injected_with(&crate::INJECTOR, (template, mtls), &[(spot, text)])
+}
+
+fn injected_with(injector: &Injector, (template, mtls): (&str, &str), texts: &[(Spot, &str)]) -> Option<Value> {
     let mut pod = json!({
         "metadata": {"annotations": {
             names::TEMPLATE: template, names::MTLS: mtls, names::UPSTREAMS: "- orders:80\n- {service: db:5432, protocol: tcp}",
@@ -179,8 +198,28 @@ fn injected((spot, template, mtls): Place, text: &str) -> Option<Value> {
             "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}}, "livenessProbe": {"tcpSocket": {"port": 5000}},
         }]},
     });
-    let container = &mut pod["spec"]["containers"][0];
     let (mut namespace, mut info) = ("shop", NamespaceInfo::enabled());
+    for (spot, text) in texts {
+        match spot {
+            Spot::Namespace => namespace = text,
+            Spot::NamespaceAnnotation(key) => {
+                // The pod's own would win.
+                pod["metadata"]["annotations"].as_object_mut()?.remove(*key);
+                info.annotations.insert((*key).to_owned(), (*text).to_owned());
+            }
+            spot => put(&mut pod, *spot, text),
+        }
+    }
+    let Verdict::Inject(patch) = inject_as(injector, namespace, &info, &pod).verdict else {
+        return None;
+    };
+    let patch = serde_json::from_str(&patch).expect("a patch is JSON");
+    Some(crate::strict_patch::apply(&pod, &patch).expect("it applies"))
+}
+
+/// Writes the text to its place, if that is in the pod.
+fn put(pod: &mut Value, spot: Spot, text: &str) {
+    let container = &mut pod["spec"]["containers"][0];
     match spot {
         Spot::ProbePath => container["readinessProbe"]["httpGet"]["path"] = text.into(),
         Spot::ProbeScheme => container["readinessProbe"]["httpGet"]["scheme"] = text.into(),
@@ -190,19 +229,9 @@ fn injected((spot, template, mtls): Place, text: &str) -> Option<Value> {
             container["ports"][0]["name"] = text.into();
         }
         Spot::ServiceAccount => pod["spec"]["serviceAccountName"] = text.into(),
-        Spot::Namespace => namespace = text,
         Spot::Annotation(key) => pod["metadata"]["annotations"][key] = text.into(),
-        Spot::NamespaceAnnotation(key) => {
-            // The pod's own would win.
-            pod["metadata"]["annotations"].as_object_mut()?.remove(key);
-            info.annotations.insert(key.to_owned(), text.to_owned());
-        }
+        Spot::NamespaceAnnotation(_) | Spot::Namespace => {}
     }
-    let Verdict::Inject(patch) = crate::inject_as(namespace, &info, &pod).verdict else {
-        return None;
-    };
-    let patch = serde_json::from_str(&patch).expect("a patch is JSON");
-    Some(crate::strict_patch::apply(&pod, &patch).expect("it applies"))
 }
 
 fn configuration(pod: &Value) -> Vec<Directive> {

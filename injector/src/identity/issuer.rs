@@ -107,6 +107,12 @@ pub enum Refusal {
         "this kind of key is not signed: set keyType of the podCertificate volume to ECDSAP256, ECDSAP384 or ED25519"
     )]
     KeyType,
+    /// The pod allows no lifetime that a leaf may have. The API server lets nobody ask for that.
+    #[error(
+        "the longest lifetime that the request allows is {} s, shorter than any certificate: set maxExpirationSeconds of the \
+         podCertificate volume to {} or more", .0.as_secs(), SHORTEST.as_secs()
+    )]
+    Lifetime(Duration),
     /// The pod's author asks for something. This signer knows of nothing that could be asked for.
     #[error("userAnnotations of the podCertificate volume are not understood: {}; leave them out", .0.join(", "))]
     Annotations(Vec<String>),
@@ -151,7 +157,7 @@ impl Refusal {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Name(_) => "UnsupportedName",
-            Self::Stub(_) => "InvalidRequest",
+            Self::Stub(_) | Self::Lifetime(_) => "InvalidRequest",
             Self::KeyType => "UnsupportedKeyType",
             Self::Annotations(_) => "InvalidUnverifiedUserAnnotations",
         }
@@ -161,9 +167,10 @@ impl Refusal {
 impl<'a> From<&'a PodCertificateRequest> for Request<'a> {
     fn from(request: &'a PodCertificateRequest) -> Self {
         let spec = &request.spec;
+        // A negative number allows no lifetime at all, as too small ones do.
         let seconds = spec
             .max_expiration_seconds
-            .and_then(|seconds| u64::try_from(seconds).ok());
+            .map(|seconds| u64::try_from(seconds).unwrap_or_default());
         Self {
             namespace: request.metadata.namespace.as_deref().unwrap_or_default(),
             service_account: &spec.service_account_name,
@@ -271,12 +278,24 @@ fn accept(request: &Request<'_>, identity: &Identity<'_>) -> Result<SubjectPubli
         return Err(Refusal::Annotations(annotations));
     }
     identity.check()?;
-    let (_, stub) =
+    if let Some(longest) = request.longest.filter(|longest| *longest < SHORTEST) {
+        return Err(Refusal::Lifetime(longest));
+    }
+    let (rest, stub) =
         X509CertificationRequest::from_der(request.stub).map_err(|error| Refusal::Stub(error.to_string()))?;
-    let key = SubjectPublicKeyInfo::from_der(stub.certification_request_info.subject_pki.raw)
-        .map_err(|_| Refusal::KeyType)?;
-    let known = KEY_TYPES.iter().any(|(_, algorithm)| *algorithm == key.algorithm());
-    known.then_some(key).ok_or(Refusal::KeyType)
+    if !rest.is_empty() {
+        return Err(Refusal::Stub(format!("{} bytes follow it", rest.len())));
+    }
+    let written = stub.certification_request_info.subject_pki.raw;
+    let key = SubjectPublicKeyInfo::from_der(written).map_err(|_| Refusal::KeyType)?;
+    if !KEY_TYPES.iter().any(|(_, algorithm)| *algorithm == key.algorithm()) {
+        return Err(Refusal::KeyType);
+    }
+    // The parser lets pass what is nearly DER; the leaf would hold something else than was signed.
+    if key.subject_public_key_info() != written {
+        return Err(Refusal::Stub("its key is not in DER".to_owned()));
+    }
+    Ok(key)
 }
 
 /// A leaf after SPIFFE's profile: one URI, no authority, a critical key usage of signatures alone.

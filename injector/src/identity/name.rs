@@ -37,6 +37,10 @@ pub enum NameError {
          most 63 characters: use a ServiceAccount with another name"
     )]
     Label,
+    /// The namespace is no name of one: with a `/` or `.` in it, names could be read as somebody else's. The API server has
+    /// no such namespace.
+    #[error("the namespace of the request is no name that a namespace can have")]
+    Namespace,
     /// The trust domain is too long for an organization's name.
     #[error("the trust domain has {0} characters; a certificate's organization has room for {MOST_IN_ATTRIBUTE}")]
     TrustDomain(usize),
@@ -116,6 +120,8 @@ impl<'a> Identity<'a> {
             Err(NameError::Account(account))
         } else if !self.service_account.split('.').all(is_dns_label) {
             Err(NameError::Label)
+        } else if !is_dns_label(self.namespace) {
+            Err(NameError::Namespace)
         } else if domain > MOST_IN_ATTRIBUTE {
             Err(NameError::TrustDomain(domain))
         } else {
@@ -182,6 +188,17 @@ mod tests {
             ..identity("web")
         };
         assert_eq!(far.check(), Err(NameError::TrustDomain(65)));
+    }
+
+    #[test]
+    fn a_namespace_that_is_none_has_no_certificate() {
+        for namespace in ["", "shop/sa/admin", "a.b", "Shop", "-", "é"] {
+            let odd = Identity {
+                namespace,
+                ..identity("web")
+            };
+            assert_eq!(odd.check(), Err(NameError::Namespace), "{namespace}");
+        }
     }
 
     #[test]

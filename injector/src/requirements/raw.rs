@@ -136,6 +136,27 @@ mod tests {
     use crate::requirements::{ProxyRule, Requirements, WorkloadAction};
 
     #[test]
+    fn a_prefix_is_bounded_as_a_whole() {
+        let parse = |prefix: &str| Requirements::parse(&format!("labels: [{{key: {prefix}/a}}]"));
+        assert!(parse(&"a".repeat(253)).is_ok());
+        for wrong in [
+            "a".repeat(254),
+            "a..b".to_owned(),
+            "a-.b".to_owned(),
+            "A".to_owned(),
+            String::new(),
+        ] {
+            assert!(parse(&wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_empty_key_is_named() {
+        let error = Requirements::parse("'': 1").unwrap_err().to_string();
+        assert!(error.starts_with("\"\": unknown field"), "{error}");
+    }
+
+    #[test]
     fn off_needs_no_quotes() {
         for off in ["off", "\"off\"", "Off"] {
             let requirements = Requirements::parse(&format!("proxy: {off}\nworkloads: {off}")).unwrap();

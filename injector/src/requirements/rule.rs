@@ -155,7 +155,16 @@ fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key
         .rsplit_once('/')
         .map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    prefix.is_none_or(crate::settings::values::is_dns_name) && is_qualified_name(name)
+    prefix.is_none_or(is_prefix) && is_qualified_name(name)
+}
+
+/// A DNS name as the API server takes it here: the whole is bounded, the parts between its dots are not
+/// (`IsDNS1123Subdomain` of k8s.io/apimachinery).
+fn is_prefix(prefix: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let is_part =
+        |part: &str| !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-');
+    prefix.len() <= 253 && prefix.split('.').all(is_part)
 }
 
 fn is_qualified_name(name: &str) -> bool {

@@ -204,6 +204,8 @@ impl<'t> Decoder<'t, '_> {
             Scalar::Decoded(text) => (text, Key::Text),
             Scalar::Bool(bool) => (bool.to_string(), Key::Bool),
             Scalar::Int(int) => (int.to_string(), Key::Int),
+            // To kubectl's parser it is another key each time, so that either of two values may remain.
+            Scalar::Float(float) if float.is_nan() => return Err(self.error(id, YamlErrorKind::KeyKind("`.nan`"))),
             Scalar::Float(float) => (float_key(float), Key::Float(float.to_bits())),
             Scalar::Uint(_) => {
                 return Err(self.error(id, YamlErrorKind::KeyKind("a number above 9223372036854775807")));

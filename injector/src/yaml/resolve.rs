@@ -74,9 +74,6 @@ pub(super) fn float_value(float: f64) -> Option<Value> {
 pub(super) fn float_key(float: f64) -> String {
     #[allow(clippy::cast_possible_truncation)]
     let single = float as f32;
-    if single.is_nan() {
-        return ".nan".to_owned();
-    }
     if single.is_infinite() {
         return if single > 0.0 { ".inf" } else { "-.inf" }.to_owned();
     }

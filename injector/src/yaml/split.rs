@@ -3,8 +3,8 @@
 
 use serde_json::value::RawValue;
 
-use super::json;
 use super::{YamlError, YamlErrorKind};
+use super::{json, text};
 
 /// A piece of the stream that holds one document.
 pub(super) struct Chunk<'a> {
@@ -64,7 +64,7 @@ fn take_json<'a>(input: &'a str, chunks: &mut Vec<Chunk<'a>>) -> Result<&'a str,
                 line += breaks(text);
                 end = next;
             }
-            Err(error) if chunks.len() > 1 || is_number(&input[end..], chunks) => {
+            Err(error) if chunks.len() > 1 || is_scalar(&input[end..], chunks) => {
                 return Err(json::error_at(&error, 1));
             }
             Err(_) => break,
@@ -73,12 +73,13 @@ fn take_json<'a>(input: &'a str, chunks: &mut Vec<Chunk<'a>>) -> Result<&'a str,
     give_blanks_to_last(input, end, chunks)
 }
 
-/// Whether a number follows the first value. Go's decoder takes it for a second value whatever
+/// Whether a number or word follows the first value. Go's decoder takes it for a second value whatever
 /// stands behind it, so that the stream is JSON.
-fn is_number(rest: &str, chunks: &[Chunk<'_>]) -> bool {
+fn is_scalar(rest: &str, chunks: &[Chunk<'_>]) -> bool {
     let rest = rest.trim_start();
     let digits = rest.strip_prefix('-').unwrap_or(rest);
-    !chunks.is_empty() && digits.starts_with(|first: char| first.is_ascii_digit())
+    let is_word = ["true", "false", "null"].iter().any(|word| rest.starts_with(word));
+    !chunks.is_empty() && (is_word || digits.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// White space up to the first line break belongs to the JSON value before it; at the end of the
@@ -111,9 +112,11 @@ fn give_blanks_to_last<'a>(input: &'a str, end: usize, chunks: &mut [Chunk<'a>])
 fn split_yaml<'a>(rest: &'a str, first_line: usize, chunks: &mut Vec<Chunk<'a>>) -> Result<(), YamlError> {
     let (mut start, mut start_line, mut position) = (0, first_line, 0);
     let mut may_be_marked = false;
-    for (line, text) in (first_line..).zip(rest.split_inclusive('\n')) {
-        if let Some(tail) = text.strip_prefix("---") {
+    for (line, whole) in (first_line..).zip(rest.split_inclusive('\n')) {
+        if let Some(tail) = whole.strip_prefix("---") {
             check_separator(tail, line)?;
+            // kubectl's parser is given the first one of a stream, comment and all.
+            text::check(whole, line)?;
             if position > start {
                 let chunk = yaml_chunk(&rest[start..position], start_line, may_be_marked);
                 may_be_marked = !matches!(chunk.body, Body::Yaml { text: "", .. });
@@ -121,7 +124,7 @@ fn split_yaml<'a>(rest: &'a str, first_line: usize, chunks: &mut Vec<Chunk<'a>>)
             }
             (start, start_line) = (position, line);
         }
-        position += text.len();
+        position += whole.len();
     }
     chunks.push(yaml_chunk(&rest[start..], start_line, may_be_marked));
     Ok(())
@@ -196,6 +199,14 @@ mod tests {
         );
         assert_eq!(texts("{a: 1}\n---\n{}\n"), [("{a: 1}\n", 1), ("---\n{}\n", 2)]);
         assert!(split("{}\n{}\n---\n{}\n").is_err());
+    }
+
+    #[test]
+    fn refuses_characters_in_the_comment_of_a_separator() {
+        for (text, line) in [("--- #\u{1b}[1m\na: 1\n", 1), ("a: 1\n--- # \u{2028}\nb: 1\n", 2)] {
+            let error = split(text).map(|_| ()).expect_err("refused");
+            assert_eq!(error.line, line, "{text:?}");
+        }
     }
 
     #[test]

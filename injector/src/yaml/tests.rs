@@ -69,6 +69,11 @@ fn counts_lines_from_the_start_of_the_file() {
         ("{\"a\": 1}\n{\"b\":\n 1e999}\n", 3, "out of range"),
         ("a: 1\r\n---\r\nb: &x {<<: *x}\r\n", 3, "contains itself"),
         ("a: 1\n...\nb: 1\n", 3, "end of the document"),
+        ("a: 1\n# c\rb: 1\n", 2, "half of a line break"),
+        ("a: 1\n---\n{\"b \r\": 1}", 3, "half of a line break"),
+        ("a: 1\n.nan: 1\n", 2, "`.nan` cannot be a key"),
+        ("{\"a\": 1}\nnullable: 1\n", 2, "invalid JSON"),
+        ("{\"a\": 1}\ntrue}\n", 2, "invalid JSON"),
         ("a: 1\n---\n1: a\n\"1\": b\n", 4, "JSON cannot tell them apart"),
     ];
     for (input, line, message) in table {
@@ -221,15 +226,6 @@ fn refuses_other_encodings() {
         (2, 4, YamlErrorKind::InvalidUtf8)
     );
     assert_eq!(decode_utf8("\u{feff}a".as_bytes()).unwrap(), "\u{feff}a");
-}
-
-#[test]
-fn replaces_content_after_a_comment_that_a_carriage_return_ends() {
-    let documents = parse_stream("#\r0\n").unwrap();
-    assert_eq!(
-        parse_one(&documents[0].replaced(&json!({"a": 1}))).unwrap(),
-        json!({"a": 1})
-    );
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub(super) fn check(text: &str, first_line: usize) -> Result<(), YamlError> {
     for (position, char) in text.char_indices() {
         let kind = match char {
             '\u{85}' | '\u{2028}' | '\u{2029}' => YamlErrorKind::LineBreakCharacter(char),
-            '\u{feff}' if matches!(before, '\n' | '\r') => YamlErrorKind::ByteOrderMark,
+            '\u{feff}' if before == '\n' => YamlErrorKind::ByteOrderMark,
+            '\r' if !text[position..].starts_with("\r\n") => YamlErrorKind::CarriageReturn,
             '\t' | '\n' | '\r' => {
                 before = char;
                 continue;

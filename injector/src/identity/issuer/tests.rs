@@ -177,6 +177,22 @@ fn says_what_cannot_be_served() {
         ),
         (
             Request {
+                longest: Some(Duration::from_secs(60)),
+                ..good
+            },
+            "InvalidRequest",
+            "maxExpirationSeconds of the podCertificate volume to 3600",
+        ),
+        (
+            Request {
+                namespace: "shop/sa/admin",
+                ..good
+            },
+            "UnsupportedName",
+            "no name that a namespace can have",
+        ),
+        (
+            Request {
                 annotations: Some(&annotations),
                 ..good
             },
@@ -196,6 +212,20 @@ fn says_what_cannot_be_served() {
         })
         .is_ok()
     );
+}
+
+#[test]
+fn a_stub_that_is_only_nearly_one_is_refused() {
+    let good = stub(&PKCS_ECDSA_P256_SHA256);
+    assert!(issue(&request(&good)).is_ok());
+    let longer = [&good[..], &[0]].concat();
+    assert!(matches!(refusal(&request(&longer)), Refusal::Stub(_)));
+    // The key's algorithm is an OBJECT IDENTIFIER; parsers take other tags for it too.
+    let oid = [0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+    let at = good.windows(oid.len()).position(|window| window == oid).unwrap();
+    let mut odd = good;
+    odd[at] = 0x16;
+    assert!(matches!(refusal(&request(&odd)), Refusal::Stub(_)));
 }
 
 #[test]
