@@ -1,18 +1,22 @@
 //! A live cluster: its lists, page by page, and what it would make of a pod.
 
-use std::path::{Path, PathBuf};
-
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Service;
 use kube::Client;
 use kube::api::{ListParams, PostParams};
-use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{InferConfigError, KubeconfigError};
 use kube::core::Request;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::settings::values::{is_dns_label, shown};
+
+mod way;
+
+pub(super) use way::Way;
+use way::without_password;
 
 /// How many objects the API server is asked for at once: as many as kubectl does.
 const PAGE: u32 = 500;
@@ -78,17 +82,6 @@ pub(super) enum ClusterError {
     },
 }
 
-/// The way to a cluster, as kubectl would take it.
-#[derive(Debug, clap::Args)]
-pub(super) struct Way {
-    /// The kubeconfig; without it $KUBECONFIG, ~/.kube/config, or the pod's service account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
-}
-
 /// Runs what asks a cluster until it is done.
 pub(super) fn block_on<T>(asks: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -150,7 +143,7 @@ struct PageMeta {
 impl Cluster {
     /// The cluster that kubectl would take: of the kubeconfig, of the environment's, or the one this runs in.
     pub(super) async fn connect(way: &Way) -> Result<Self, ClusterError> {
-        let config = config(way.kubeconfig.as_deref(), way.context.as_deref()).await?;
+        let config = way.config().await?;
         let address = without_password(&config.cluster_url.to_string());
         let client = Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)))?;
         Ok(Self { client, address })
@@ -192,26 +185,24 @@ impl Cluster {
 
     /// All namespaces.
     pub(super) async fn namespaces(&self) -> Result<Vec<Value>, ClusterError> {
-        let mut listing = self.listing("namespaces", None);
-        let mut namespaces = Vec::new();
-        while let Some(Listed { items, .. }) = listing.next().await? {
-            for item in items {
-                namespaces.push(listing.question.read(item.get()).map(as_namespace)?);
-            }
-        }
-        Ok(namespaces)
+        let namespaces: Vec<Value> = self.all("namespaces").await?;
+        Ok(namespaces.into_iter().map(as_namespace).collect())
     }
 
     /// All Services.
     pub(super) async fn services(&self) -> Result<Vec<Service>, ClusterError> {
-        let mut listing = self.listing("services", None);
-        let mut services = Vec::new();
+        self.all("services").await
+    }
+
+    async fn all<T: DeserializeOwned>(&self, resource: &'static str) -> Result<Vec<T>, ClusterError> {
+        let mut listing = self.listing(resource, None);
+        let mut all = Vec::new();
         while let Some(Listed { items, .. }) = listing.next().await? {
             for item in items {
-                services.push(listing.question.read(item.get())?);
+                all.push(listing.question.read(item.get())?);
             }
         }
-        Ok(services)
+        Ok(all)
     }
 
     /// One namespace.
@@ -358,14 +349,6 @@ fn denied(error: &kube::Error) -> Option<ClusterError> {
     })
 }
 
-/// The address as it may stand in a report: a user and password before the host are left out.
-fn without_password(address: &str) -> String {
-    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-    let authority = rest.split('/').next().unwrap_or_default();
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{}", &rest[authority.len()..])
-}
-
 /// The items of a list do not say their kind.
 fn as_namespace(mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
@@ -373,49 +356,4 @@ fn as_namespace(mut object: Value) -> Value {
         fields.insert("kind".to_owned(), "Namespace".into());
     }
     object
-}
-
-async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, ClusterError> {
-    let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
-        ..KubeConfigOptions::default()
-    };
-    match (kubeconfig, context) {
-        (Some(path), _) => {
-            let wrong = |source| ClusterError::Kubeconfig {
-                path: path.display().to_string(),
-                source: Box::new(source),
-            };
-            let read = Kubeconfig::read_from(path).map_err(wrong)?;
-            Config::from_custom_kubeconfig(read, &options).await.map_err(wrong)
-        }
-        (None, Some(context)) => Config::from_kubeconfig(&options)
-            .await
-            .map_err(|source| ClusterError::Context {
-                context: shown(context),
-                source: Box::new(source),
-            }),
-        (None, None) => Config::infer()
-            .await
-            .map_err(|error| ClusterError::Nowhere(Box::new(error))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_no_part_of_a_report() {
-        for (address, shown) in [
-            ("https://10.0.0.1:6443/", "https://10.0.0.1:6443/"),
-            (
-                "https://me:s3cr3t@k8s.example.com/k8s/c-1",
-                "https://k8s.example.com/k8s/c-1",
-            ),
-            ("https://[fd00::1]:6443/a@b", "https://[fd00::1]:6443/a@b"),
-        ] {
-            assert_eq!(without_password(address), shown);
-        }
-    }
 }
