@@ -46,6 +46,8 @@ mod security_context;
 mod system_namespace_deadlock;
 #[path = "cases/09-unknown-fields-webhook/checks.rs"]
 mod unknown_fields_webhook;
+#[path = "cases/19-ways-around/checks.rs"]
+mod ways_around;
 
 use outrigger::names;
 

@@ -86,6 +86,47 @@ fn templates_differ_by_their_identity_alone() {
     );
 }
 
+/// Nothing that a stranger writes is ever run: nginx sees its configuration in the pod alone.
+#[test]
+fn the_server_starts_no_program() {
+    let starts = |text: &str| code(text).any(|line| line.contains("Command::new("));
+    let found: Vec<_> = sources().into_iter().filter(|(_, text)| starts(text)).collect();
+    let [(path, _)] = &found[..] else { panic!("{found:?}") };
+    assert!(
+        path.ends_with("cli/redirect/nft.rs"),
+        "the init container's: {}",
+        path.display()
+    );
+}
+
+/// What docs/security.md says is shown by a test is: each `suite::test` is a function of that suite, or of the crate.
+#[test]
+fn the_tests_that_stand_for_promises_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let named = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|code| code.split_once("::"));
+    let named: Vec<(&str, &str)> = named.collect();
+    assert!(named.len() > 30, "{named:?}");
+    for (suite, test) in named {
+        let mut files = Vec::new();
+        for folder in [root.join("tests").join(suite), root.join("injector/src").join(suite)] {
+            if folder.is_dir() {
+                collect(&folder, &mut files);
+            }
+            files.extend(std::fs::read_to_string(folder.with_extension("rs")).map(|text| (folder, text)));
+        }
+        let function = format!("fn {test}(");
+        assert!(
+            files.iter().any(|(_, text)| text.contains(&function)),
+            "docs/security.md names {suite}::{test}, which is none"
+        );
+    }
+}
+
 /// The API server learns of cert-manager's resources by what one version says of them, and that version is what runs.
 #[test]
 fn the_tests_have_one_version_of_cert_manager() {
