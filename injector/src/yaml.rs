@@ -95,7 +95,7 @@ pub enum YamlErrorKind {
         "a carriage return that is half of a line break: end lines by a line feed, with a carriage return before it or not"
     )]
     CarriageReturn,
-    #[error("a byte order mark inside a document: remove it")]
+    #[error("a byte order mark inside a document: remove it, or write it as an escape in double quotes")]
     ByteOrderMark,
     #[error("a tab cannot indent YAML: use spaces")]
     Tab,

@@ -71,6 +71,7 @@ fn counts_lines_from_the_start_of_the_file() {
         ("a: 1\n...\nb: 1\n", 3, "end of the document"),
         ("a: 1\n# c\rb: 1\n", 2, "half of a line break"),
         ("a: 1\n---\n{\"b \r\": 1}", 3, "half of a line break"),
+        ("a: 1\nb: c\u{feff}d\n", 2, "byte order mark"),
         ("a: 1\n.nan: 1\n", 2, "`.nan` cannot be a key"),
         ("{\"a\": 1}\nnullable: 1\n", 2, "invalid JSON"),
         ("{\"a\": 1}\ntrue}\n", 2, "invalid JSON"),
