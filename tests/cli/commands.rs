@@ -102,7 +102,8 @@ fn explain_says_who_the_pod_will_be() {
             mtls,
             "web",
             Some(
-                "  identity: spiffe://cluster.local/ns/shop/sa/web, by a pod certificate of the signer outrigger.mesh/identity",
+                "  identity: spiffe://cluster.local/ns/shop/sa/web, by a pod certificate of the signer outrigger.mesh/identity, \
+                 for which it waits at the start",
             ),
         ),
         (&secret, "web", Some("  identity: by the Secret mine")),

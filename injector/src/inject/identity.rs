@@ -46,7 +46,10 @@ impl fmt::Display for IdentitySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Secret(name) => write!(f, "by the Secret {name}"),
-            Self::PodCertificate(uri) => write!(f, "{uri}, by a pod certificate of the signer {SIGNER}"),
+            Self::PodCertificate(uri) => write!(
+                f,
+                "{uri}, by a pod certificate of the signer {SIGNER}, for which it waits at the start"
+            ),
             Self::Denied(error) => write!(f, "none, the pod would not start: {error}"),
         }
     }
